@@ -2,7 +2,7 @@
 
 KafkaError
 └── transactions   InvalidTxnState, InvalidProducerIdMapping, ConcurrentTransactions, TransactionCoordinatorFenced, ProducerFenced,
-                   TransactionalIdNotFound, TransactionAbortable
+                   TransactionalIdNotFound, TransactionAbortable, OperationNotAttempted, TopicAuthorizationFailed, Unverified
 """
 
 from millstream.errors import KafkaError, RetriableError
@@ -12,6 +12,10 @@ class InvalidTxnState(KafkaError):
     """What was asked for cannot be done in the state that the transaction is in."""
 
     code = 48
+
+
+class Unverified(InvalidTxnState):
+    """A transactional batch that begins a transaction in its log: whether there is one, only the coordinator knows."""
 
 
 class InvalidProducerIdMapping(KafkaError):
@@ -30,6 +34,18 @@ class TransactionCoordinatorFenced(KafkaError):
     """A marker of a transaction from a coordinator that is none any more."""
 
     code = 52
+
+
+class TopicAuthorizationFailed(KafkaError):
+    """The client may not write to the topic in a transaction."""
+
+    code = 29
+
+
+class OperationNotAttempted(KafkaError):
+    """Nothing was done, because another part of the request was refused."""
+
+    code = 55
 
 
 class ProducerFenced(KafkaError):

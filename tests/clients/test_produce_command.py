@@ -1,5 +1,6 @@
 """`millstream produce` and `consume` against a real broker, ours or Apache Kafka: round trips, times, followed files, interruptions."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -19,11 +20,6 @@ from tests.waiting import wait_until
 __all__ = ["millstream"]
 
 START_MS = 1_700_000_000_000
-
-
-@pytest.fixture
-def brokers(broker: Broker) -> list[str]:
-    return ["-b", broker.bootstrap_servers]
 
 
 @pytest.fixture
@@ -212,6 +208,29 @@ def test_files_are_followed_through_rotation_and_a_kill_and_no_line_is_lost(
     assert Counter(value for value in values(broker, name) if value is not None) == sent + Counter([b"last"])
     assert "Traceback" not in again.said
     assert f"sent 1 record to {name}" in again.said
+
+
+def test_lines_before_one_that_cannot_be_sent_are_sent_once_however_often_it_is_started(
+    broker: Broker, millstream: Millstream, brokers: list[str], tmp_path: Path
+) -> None:
+    name, log = create_topic(broker), tmp_path / "app.log"
+    log.write_bytes(b'{"value": "first"}\n{"value": "second"}\nno JSON\n{"value": "third"}\n')
+    for _ in range(2):
+        outcome = millstream("produce", name, "-i", "json", "--follow", str(log), "--state", str(tmp_path / "state.json"), *brokers)
+        assert outcome.code == 2
+        assert "'no JSON' is no JSON" in outcome.err
+    assert values(broker, name) == [b"first", b"second"]
+
+
+def test_bytes_that_are_no_text_are_sent_as_they_were_typed(broker: Broker, millstream: Millstream, brokers: list[str]) -> None:
+    name, typed = create_topic(broker), os.fsdecode(b"caf\xe9")
+    assert millstream("produce", name, typed, "-k", typed, "-H", f"name={typed}", *brokers).code == 0
+    outcome = millstream("consume", name, "--output", "json", *brokers)
+    assert [outcome.documents[0][part] for part in ("key", "value")] == [{"base64": "Y2Fm6Q=="}] * 2
+    assert outcome.documents[0]["headers"] == [["name", {"base64": "Y2Fm6Q=="}]]
+    refused = "millstream: 'caf\\udce9' is no UTF-8 text.\n"
+    for arguments in (["produce", typed, "v"], ["group", "describe", typed], ["consume", name, "--grep", typed]):
+        assert millstream(*arguments, *brokers) == (2, "", refused)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ it twice, unless the batch carries a producer id and sequence. A `Cluster` belon
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Self, TypeVar
 
 from millstream.address import Address, parse_bootstrap_servers
@@ -23,7 +24,7 @@ from millstream.client.connection import CLIENT_ID, TIMEOUT_S, Connection, OpenS
 from millstream.client.errors import BrokerUnavailable, is_retriable, kafka_error
 from millstream.client.fetch import READ_UNCOMMITTED, FetchedPartition, FetchFrom, FetchRequest
 from millstream.client.list_offsets import OffsetAndTime, list_offsets_request, read_list_offsets
-from millstream.client.metadata import NO_LEADER, ClusterMetadata, TopicMetadata, metadata_request, read_metadata
+from millstream.client.metadata import NO_LEADER, ClusterMetadata, PartitionMetadata, TopicMetadata, metadata_request, read_metadata
 from millstream.client.produce import ALL_REPLICAS, BatchFor, ProducedPartition, ProduceRequest
 from millstream.client.request import Request
 from millstream.client.retry import retry
@@ -88,6 +89,14 @@ class Cluster:
 
     def leader(self, topic: str, partition: int) -> int:
         """The id of the broker that leads the partition."""
+        return self.led(topic, partition).leader
+
+    def led(self, topic: str, partition: int) -> PartitionMetadata:
+        """A partition that has a leader.
+
+        A fetch that names its leader epoch is answered by that leader alone: a broker that has led it before, and follows now, would
+        answer consumers that name none (KIP-392), however far behind it is.
+        """
         found = self.topic(topic).partitions.get(partition)
         if found is None:
             self._forget([topic])
@@ -95,7 +104,7 @@ class Cluster:
         if found.leader == NO_LEADER:
             self._forget([topic])
             raise LeaderNotAvailable(f"partition {partition} of {topic!r} has no leader at the moment; are all brokers up?")
-        return found.leader
+        return found
 
     def connect(self, broker_id: int) -> Connection:
         """A new connection to a broker, which belongs to the caller."""
@@ -113,16 +122,18 @@ class Cluster:
                 return self._connection(address).call(request)
             except BrokerUnavailable as error:
                 reasons.append(str(error))
-        raise BrokerUnavailable("no broker answers: " + "; ".join(reasons))
+        raise BrokerUnavailable("; ".join(reasons))
 
     def fetch(
         self, wanted: FetchFrom, *, max_wait_ms: int = 500, min_bytes: int = 1, isolation_level: int = READ_UNCOMMITTED
     ) -> FetchedPartition:
         """Pull once from one partition."""
-        request = FetchRequest([wanted], max_wait_ms, min_bytes, isolation_level=isolation_level)
 
         def attempt() -> FetchedPartition:
-            connection = self.connection(self.leader(wanted.topic, wanted.partition))
+            led = self.led(wanted.topic, wanted.partition)
+            connection = self.connection(led.leader)
+            asked = wanted._replace(leader_epoch=led.leader_epoch)
+            request = FetchRequest([asked], max_wait_ms, min_bytes, isolation_level=isolation_level)
             answer = connection.call(request, timeout_s=max_wait_ms / 1000 + self._timeout_s)
             _check(answer.error_code, "the broker refused a Fetch")
             _check(answer.partitions[0].error_code, f"fetching offset {wanted.offset} of {wanted.topic}-{wanted.partition} failed")
@@ -179,7 +190,7 @@ class Cluster:
     def _forget(self, topics: Iterable[str]) -> None:
         gone = set(topics)
         kept = {name: topic for name, topic in self._metadata.topics.items() if name not in gone}
-        self._metadata = ClusterMetadata(self._metadata.brokers, kept, self._metadata.controller, self._metadata.cluster_id)
+        self._metadata = replace(self._metadata, topics=kept)
 
     def _address(self, broker_id: int) -> Address:
         address = self._metadata.brokers.get(broker_id)

@@ -11,6 +11,8 @@ import re
 from typing import Any, Final
 
 _WRONG_SIZE: Final = re.compile(r"(?:Invalid response size|a frame of) (-?\d+)")
+_HTTP_BEGINNINGS: Final = (b"HTTP", b"<!DO", b"<htm", b"<HTM")
+"""Of an answer, and of what servers send whom they take for a client of HTTP/0.9: the page alone."""
 _ALL_DOWN: Final = "_ALL_BROKERS_DOWN"
 HTTP: Final = "it does not speak Kafka's protocol, but HTTP: is it a schema registry, or a page of metrics?"
 OTHER_PROTOCOL: Final = "it does not speak Kafka's protocol"
@@ -29,7 +31,7 @@ def connect_reason(text: str) -> str:
 def is_http(text: str) -> bool:
     """Whether what an error calls the size of an answer is the beginning of one of HTTP."""
     size = _WRONG_SIZE.search(text)
-    return size is not None and int(size[1]) == int.from_bytes(b"HTTP", "big")
+    return size is not None and any(int(size[1]) == int.from_bytes(beginning, "big") for beginning in _HTTP_BEGINNINGS)
 
 
 class ConnectReason:

@@ -14,6 +14,7 @@
 Every message says what was wrong, where, and what to do.
 """
 
+from functools import cache
 from os import strerror
 from typing import Final
 
@@ -89,7 +90,7 @@ def _tls_alert(error: Exception) -> str:
 
 def kafka_error(code: int, message: str = "") -> KafkaError:
     """The exception for a code of Kafka's; one that has no class here keeps its number in the text."""
-    kind = _ERROR_OF_CODE.get(code)
+    kind = _errors_by_code().get(code)
     if kind is None:
         error = KafkaError(f"{message} (error code {code})" if message else f"the broker answered with error code {code}")
         error.code = code  # type: ignore[misc]  # the class of codes that have none
@@ -99,14 +100,20 @@ def kafka_error(code: int, message: str = "") -> KafkaError:
 
 def is_retriable(code: int) -> bool:
     """Whether the same request may succeed later, at the same broker or at the partition's new leader."""
-    return code in _RETRIABLE_WITHOUT_A_CLASS or issubclass(_ERROR_OF_CODE.get(code, KafkaError), RetriableError)
+    return code in _RETRIABLE_WITHOUT_A_CLASS or issubclass(_errors_by_code().get(code, KafkaError), RetriableError)
 
 
 def _all_subclasses(base: type[KafkaError]) -> list[type[KafkaError]]:
     return [found for child in base.__subclasses__() for found in (child, *_all_subclasses(child))]
 
 
-_ERROR_OF_CODE: Final = {kind.code: kind for kind in reversed(_all_subclasses(KafkaError)) if kind is not RetriableError}
+@cache
+def _errors_by_code() -> dict[int, type[KafkaError]]:
+    import millstream.transaction_errors  # noqa: F401 -- so that its classes are found; a broker without trouble does not need them
+
+    return {kind.code: kind for kind in reversed(_all_subclasses(KafkaError)) if kind is not RetriableError}
+
+
 _REPLICA_NOT_AVAILABLE: Final = 9
 _NETWORK_EXCEPTION: Final = 13
 _RETRIABLE_WITHOUT_A_CLASS: Final = frozenset({_REPLICA_NOT_AVAILABLE, _NETWORK_EXCEPTION})

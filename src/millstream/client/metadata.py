@@ -51,10 +51,11 @@ class ClusterMetadata:
     topics: Mapping[str, TopicMetadata] = field(default_factory=dict)
     controller: int = -1
     cluster_id: str | None = None
+    racks: Mapping[int, str | None] = field(default_factory=dict)
 
     def updated(self, newer: "ClusterMetadata") -> "ClusterMetadata":
         """The brokers as they are now; the topics that were asked for replaced, the others kept."""
-        return ClusterMetadata(newer.brokers, {**self.topics, **newer.topics}, newer.controller, newer.cluster_id)
+        return ClusterMetadata(newer.brokers, {**self.topics, **newer.topics}, newer.controller, newer.cluster_id, newer.racks)
 
 
 def metadata_request(topics: Iterable[str] | None, *, create: bool = False) -> "MessageRequest[MetadataResponse]":
@@ -77,6 +78,7 @@ def read_metadata(answer: "MetadataResponse") -> ClusterMetadata:
         topics={topic.name: _read_topic(topic.name, topic) for topic in answer.topics if topic.name is not None},
         controller=answer.controller_id,
         cluster_id=answer.cluster_id,
+        racks={broker.node_id: broker.rack for broker in answer.brokers},
     )
 
 

@@ -8,6 +8,8 @@ What always holds:
 - Batches go out in the order of their sequences. After a failure nothing is sent until every batch in flight has come back: then all that
   is left is sent again, in order. So with an idempotent producer each batch is written once, whatever was lost on the way.
 - At most five batches of a partition are in flight: brokers remember that many, and what they do not remember they would write again.
+- The first batch of all goes alone: a broker that has nothing of a producer takes any sequence for its first, so one that overtakes a
+  batch which has to be sent again would leave it out of order for ever.
 - A batch too large for its topic is replaced by its halves; these keep its sequences, so those behind it need not change.
 """
 
@@ -20,7 +22,7 @@ from millstream.buffer import Buffer
 from millstream.client.errors import is_retriable
 from millstream.errors import CorruptMessage, DuplicateSequenceNumber, MessageTooLarge, OutOfOrderSequenceNumber, RecordListTooLarge
 from millstream.topic_partition import TopicPartition
-from millstream.wire.batch import NO_PRODUCER_ID, read_header
+from millstream.wire.batch import NO_PRODUCER_ID, TRANSACTIONAL, read_header
 from millstream.wire.compression import codec_of
 from millstream.wire.records import ProducerStamp, decode_records, encode_batch
 
@@ -61,6 +63,7 @@ class PartitionQueue:
         self._next_sequence = 0
         self._in_flight = 0
         self._is_recovering = False
+        self._has_written = False
         self._rest_until = 0.0
 
     def take_sequence(self, record_count: int) -> int:
@@ -71,7 +74,8 @@ class PartitionQueue:
 
     def next_to_send(self, now: float) -> QueuedBatch | None:
         """The batch whose turn it is, if one may be sent now."""
-        if now < self._rest_until or self._in_flight >= MOST_IN_FLIGHT or (self._is_recovering and self._in_flight):
+        most = MOST_IN_FLIGHT if self._has_written and not self._is_recovering else 1
+        if now < self._rest_until or self._in_flight >= most:
             return None
         self._is_recovering = False
         # Those in flight stand before those that are not, except while recovering.
@@ -86,6 +90,7 @@ class PartitionQueue:
     def done(self, batch: QueuedBatch) -> None:
         """The batch is written."""
         self._land(batch)
+        self._has_written = True
         self.batches.remove(batch)
 
     def put_back(self, batch: QueuedBatch, *, rest_until: float) -> None:
@@ -136,7 +141,7 @@ def split_batch(batch: QueuedBatch) -> Sequence[QueuedBatch]:
         sequence = (header.base_sequence + start) & LAST_SEQUENCE if header.producer_id != NO_PRODUCER_ID else header.base_sequence
         stamp = ProducerStamp(header.producer_id, header.producer_epoch, sequence)
         moved = [record._replace(offset=record.offset - start) for record in part]
-        content = encode_batch(moved, codec=codec_of(header.codec), producer=stamp)
+        content = encode_batch(moved, codec=codec_of(header.codec), producer=stamp, flags=header.attributes & TRANSACTIONAL)
         half_bytes = batch.unpacked_bytes // 2
         halves.append(QueuedBatch(batch.place, content, record_count=len(part), unpacked_bytes=half_bytes, deadline=batch.deadline))
     return halves

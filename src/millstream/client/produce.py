@@ -1,8 +1,9 @@
 """Produce as a client sends it, version 9: batches that are already encoded go out as they are, without being copied or looked at.
 
-Version 9 (Kafka 2.4) is the first flexible one; the newer ones add nothing that a sender of ready-made batches needs, and from 13 on want
-topic ids. One batch per partition and request: brokers refuse more. `tests/properties/test_client_produce.py` holds both directions equal
-to kio. The layout of the message is drawn in `wire.produce`.
+Version 9 (Kafka 2.4) is the first flexible one; the newer ones have the same layout but for tagged fields, and from 13 on want topic ids.
+Version 12 also adds the partitions to the transaction of its batches (KIP-890), where the cluster has agreed on that. One batch per
+partition and request: brokers refuse more. `tests/properties/test_client_produce.py` holds both directions equal to kio. The layout of the
+message is drawn in `wire.produce`.
 
     request = ProduceRequest([BatchFor("clicks", 0, batch)])
     [produced] = connection.call(request).partitions
@@ -23,7 +24,8 @@ ALL_REPLICAS: Final = -1
 LEADER_ONLY: Final = 1
 NO_ANSWER: Final = 0
 
-_VERSION: Final = 9
+WITHOUT_ADDING_PARTITIONS: Final = 9
+FIRST_THAT_ADDS_PARTITIONS: Final = 12
 _ACKS_AND_TIMEOUT: Final = struct.Struct(">hi")
 _PRODUCED: Final = struct.Struct(">ihqqq")
 _SMALLEST_PARTITION: Final = 33
@@ -70,16 +72,20 @@ class ProduceRequest:
     acks: int = ALL_REPLICAS
     timeout_ms: int = 30_000
     transactional_id: str | None = None
+    version: int = WITHOUT_ADDING_PARTITIONS
 
     api_key = int(ApiKey.PRODUCE)
-    versions = (_VERSION, _VERSION)
+
+    @property
+    def versions(self) -> tuple[int, int]:
+        return self.version, self.version
 
     @property
     def has_answer(self) -> bool:
         return self.acks != NO_ANSWER
 
     def encode(self, version: int) -> Sequence[Buffer]:
-        assert version == _VERSION
+        assert version == self.version
         by_topic: dict[str, list[BatchFor]] = {}
         for batch in self.batches:
             by_topic.setdefault(batch.topic, []).append(batch)
@@ -96,7 +102,7 @@ class ProduceRequest:
         return pieces
 
     def decode(self, version: int, body: memoryview) -> ProduceAnswer:
-        assert version == _VERSION
+        assert version == self.version
         try:
             return _decode(body)
         except (IndexError, struct.error):

@@ -12,7 +12,7 @@ the leaders are asked for again, and everything goes on until the time of a batc
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic, sleep
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ from millstream.client.partition_queue import MOST_IN_FLIGHT, PartitionQueue, Qu
 from millstream.client.produce import ALL_REPLICAS, BatchFor, ProduceAnswer, ProducedPartition, ProduceRequest
 from millstream.client.request import MessageRequest
 from millstream.client.security import NO_SECURITY, ClientSecurity
+from millstream.client.transactions import TransactionWriting
 from millstream.errors import InvalidTopic, MessageTooLarge, MillstreamError, UnknownTopicOrPartition
 from millstream.topic_partition import TopicPartition
 from millstream.wire.api import ApiKey
@@ -60,9 +61,16 @@ class ProducerSettings:
     max_block_ms: int = 10_000
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
+    transaction_timeout_ms: int | None = None
+    """How long a transaction may be open; None for a producer without transactions."""
     security: ClientSecurity = NO_SECURITY
     option_prefix: str = ""
     """What stands before Kafka's names where these settings were given, for messages: `kafka.` in Spark."""
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether its batches belong to transactions."""
+        return self.transaction_timeout_ms is not None
 
     def option(self, name: str) -> str:
         """The name of an option as who set it knows it."""
@@ -101,6 +109,9 @@ class RawProducer:
         self._unanswered: deque[_Unanswered] = deque()
         self._held_bytes = 0
         self._producer: ProducerStamp | None = None
+        self._transaction: TransactionWriting | None = None
+        self._added: set[TopicPartition] = set()
+        """The partitions that the transaction knows of."""
         self._last_trouble = ""
 
     @property
@@ -111,6 +122,15 @@ class RawProducer:
     def close(self) -> None:
         """Close the connections; what is not written is given up."""
         self._cluster.close()
+
+    def begin(self, transaction: TransactionWriting) -> None:
+        """All that is appended from here on belongs to this transaction; it has to be made of transactional batches."""
+        assert not any(queue.batches for queue in self._queues.values()), "a transaction begins in the middle of a flush"
+        opened = transaction.opened
+        self._transaction = transaction
+        self._producer = ProducerStamp(opened.producer_id, opened.epoch, NO_SEQUENCE)
+        self._added.clear()
+        self._queues.clear()  # each epoch counts its sequences anew
 
     def topic(self, name: str) -> TopicMetadata:
         """A topic with its partitions, created if the broker does such things; waits for it up to `max.block.ms`."""
@@ -173,8 +193,15 @@ class RawProducer:
                 continue
             sizes[leader] = sizes.get(leader, 0) + len(batch.content)
             ready.setdefault(leader, []).append(batch)
+        if self._transaction is not None:
+            self._add_to(self._transaction, {batch.place for batches in ready.values() for batch in batches})
         sent = [self._send(leader, batches) for leader, batches in ready.items()]
         return any(sent)
+
+    def _add_to(self, transaction: TransactionWriting, places: set[TopicPartition]) -> None:
+        if new := places - self._added:
+            transaction.add_partitions(new)
+            self._added |= new
 
     def _send(self, leader: int, batches: list[QueuedBatch]) -> bool:
         try:
@@ -183,8 +210,7 @@ class RawProducer:
                 return False
             for batch in batches:
                 self._queues[batch.place].sent(batch)
-            contents = [BatchFor(*batch.place, batch.content) for batch in batches]
-            pending = connection.send(ProduceRequest(contents, self.settings.acks, self.settings.request_timeout_ms))
+            pending = connection.send(self._request(batches))
         except BrokerUnavailable as error:
             self._give_up_connections(error)
             self._put_back(batches, str(error))
@@ -195,6 +221,13 @@ class RawProducer:
             for batch in batches:
                 self._done(batch)
         return True
+
+    def _request(self, batches: list[QueuedBatch]) -> ProduceRequest:
+        contents = [BatchFor(*batch.place, batch.content) for batch in batches]
+        request = ProduceRequest(contents, self.settings.acks, self.settings.request_timeout_ms)
+        if self._transaction is None:
+            return request
+        return replace(request, transactional_id=self._transaction.opened.transactional_id, version=self._transaction.produce_version)
 
     def _take_answer(self, asked: _Unanswered) -> None:
         # The broker waits for replicas as long as the request says: the connection must wait a little longer.

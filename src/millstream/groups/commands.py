@@ -114,6 +114,16 @@ class CommitOffsets(NamedTuple):
     """From v9 on a stale epoch (KIP-848) and a group that does not exist have errors of their own; before, both are ILLEGAL_GENERATION."""
 
 
+class CommitPendingOffsets(NamedTuple):
+    """Remember positions if the producer's transaction is committed (TxnOffsetCommit 28). All topics and partitions in it exist."""
+
+    group_id: str
+    member_id: str
+    generation_or_member_epoch: int
+    topics: list[TopicOffsets]
+    instance_id: str | None = None
+
+
 class DeleteOffsets(NamedTuple):
     """Forget positions (OffsetDelete 47)."""
 

@@ -64,7 +64,7 @@ class Membership:
             return group.join(command, waiter, now_ms=now_ms)
         metadata = group.generation.record()
         decided = group.join(command, waiter, now_ms=now_ms)
-        if group.has_anybody:  # a member that is refused leaves no group behind
+        if group.has_clients:  # a member that is refused leaves no group behind
             if former is not None:
                 self._groups.forget(former, outcome)
             self._groups.put(group)

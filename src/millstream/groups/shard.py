@@ -12,14 +12,16 @@ Reads show what was decided, even if it is not committed yet: the runtime answer
 """
 
 from collections.abc import Collection, Sequence
+from functools import partial
 from uuid import UUID
 
 from millstream.coordinator_shard import CoordinatorRecord, Fields, Outcome, Waiter
-from millstream.errors import GroupIdNotFound, GroupSubscribedToTopic, IllegalGeneration, KafkaError
+from millstream.errors import GroupIdNotFound, GroupSubscribedToTopic, IllegalGeneration, KafkaError, StaleMemberEpoch
 from millstream.groups.classic.generation import DEAD
 from millstream.groups.classic.group import ClassicGroup
 from millstream.groups.commands import (
     CommitOffsets,
+    CommitPendingOffsets,
     ConsumerHeartbeat,
     DeleteGroup,
     DeleteOffsets,
@@ -69,6 +71,21 @@ class GroupCoordinatorShard:
                 self._groups.apply_classic(group_id, metadata)
             case (ConsumerKey() as consumer_key, consumer_value):
                 self._groups.apply_consumer(consumer_key, consumer_value)
+
+    def apply_pending(self, record: CoordinatorRecord, producer_id: int) -> None:
+        """Take a record that stands in the log in a transaction of this producer: an offset waits for the transaction's end."""
+        if record.key[:2] != OFFSET_KEY_START:
+            self.apply(record)
+            return
+        key = decode_offset_key(record.key)
+        committed = None if record.value is None else decode_offset_value(record.value)
+        self._offsets.apply_pending(producer_id, key, committed)
+        if committed is not None and self._groups.get(key.group_id) is None:
+            self._groups.put(ClassicGroup(key.group_id, self._settings))
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        """A marker stands in the log that ends the transaction of this producer: its offsets are real now, or gone."""
+        self._offsets.end_transaction(producer_id, is_commit=is_commit)
 
     def loaded(self, now_ms: int) -> Outcome:
         """The log has been replayed: members get a whole session each, and time begins to count."""
@@ -133,7 +150,8 @@ class GroupCoordinatorShard:
         try:
             group = self._groups.get(group_id)
             if group is None:
-                group = self._make_simple_group(command)
+                missing = GroupIdNotFound if command.understands_stale_epoch else IllegalGeneration
+                group = self._make_simple_group(command, missing=missing)
             group.check_commit(command, now_ms=now_ms)
         except KafkaError as error:
             outcome.reply(waiter, {"topics": answer_commit(command.topics, error.code)})
@@ -169,10 +187,39 @@ class GroupCoordinatorShard:
         self._offsets.commit_again(commit, offsets, leader_epochs, now_ms=now_ms)
         return commit.encode_records(offsets, leader_epochs, now_ms=now_ms)
 
-    def _make_simple_group(self, command: CommitOffsets) -> ClassicGroup:
-        """The group of a consumer without membership; it exists once an offset of its does."""
+    def commit_pending(self, command: CommitPendingOffsets, waiter: Waiter, *, now_ms: int) -> Outcome:
+        """Decide a commit in a transaction. Nothing is different before its records are in the log, and handed to `apply_pending`."""
+        outcome = Outcome()
+        try:
+            self._check_pending_commit(command)
+        except KafkaError as error:
+            outcome.reply(waiter, {"topics": answer_commit(command.topics, error.code)})
+            return outcome
+        topics, outcome.records = self._offsets.commit(
+            command.group_id,
+            command.topics,
+            now_ms=now_ms,
+            retention_ms=None,
+            metadata_max=self._settings.offset_metadata_max_bytes,
+            size_max=self._settings.max_batch_bytes,
+            is_pending=True,
+        )
+        outcome.reply(waiter, {"topics": topics})
+        return outcome
+
+    def _check_pending_commit(self, command: CommitPendingOffsets) -> None:
+        group = self._groups.get(command.group_id)
+        try:
+            if group is None:
+                self._make_simple_group(command, missing=IllegalGeneration)
+            else:
+                group.check_pending_commit(command)
+        except StaleMemberEpoch as error:
+            raise IllegalGeneration(str(error)) from None  # producers know no other word for it
+
+    def _make_simple_group(self, command: CommitOffsets | CommitPendingOffsets, *, missing: type[KafkaError]) -> ClassicGroup:
+        """The group of a consumer without membership; it exists once an offset of its does. Raises `missing` if a member's is meant."""
         if command.generation_or_member_epoch >= 0:
-            missing = GroupIdNotFound if command.understands_stale_epoch else IllegalGeneration
             raise missing(f"there is no group {command.group_id}")
         self._groups.check_new(command.group_id)
         return ClassicGroup(command.group_id, self._settings)
@@ -276,8 +323,12 @@ class GroupCoordinatorShard:
         *,
         member_id: str | None = None,
         member_epoch: int = -1,
+        is_stable_required: bool = False,
     ) -> Fields:
-        """One group of OffsetFetch: positions in the topics asked for, or all (None). A group that does not exist has none."""
+        """One group of OffsetFetch: positions in the topics asked for, or all (None). A group that does not exist has none.
+
+        `is_stable_required`: where one is pending in a transaction, UNSTABLE_OFFSET_COMMIT is the answer (KIP-447).
+        """
         group = self._groups.get(group_id)
         error_code = 0
         if group is not None:
@@ -288,11 +339,10 @@ class GroupCoordinatorShard:
         if error_code:
             found: list[Fields] = []
         elif topics is None:
-            found = self._offsets.fetch_all(group_id, self._image or TopicImage())
+            found = self._offsets.fetch_all(group_id, self._image or TopicImage(), is_stable_required=is_stable_required)
         else:
-            found = [
-                self._offsets.fetch(group_id, topic, topic_id=topic_id, partitions=partitions) for topic, topic_id, partitions in topics
-            ]
+            fetch = partial(self._offsets.fetch, group_id, is_stable_required=is_stable_required)
+            found = [fetch(topic, topic_id=topic_id, partitions=partitions) for topic, topic_id, partitions in topics]
         return {"group_id": group_id, "error_code": error_code, "topics": found}
 
     def describe(self, group_id: str) -> Fields:

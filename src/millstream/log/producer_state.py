@@ -26,13 +26,14 @@ Only the last batch of a producer is stored, as in Kafka: after a restart an old
 """
 
 from collections.abc import Iterator
+from enum import Enum
 from heapq import nsmallest
 from operator import attrgetter
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from millstream.buffer import Buffer
-from millstream.errors import InvalidProducerEpoch, OutOfOrderSequenceNumber
+from millstream.errors import InvalidProducerEpoch, KafkaError, OutOfOrderSequenceNumber, TransactionalIdAuthorizationFailed
 from millstream.wire.batch import CONTROL, NO_SEQUENCE, TRANSACTIONAL, BatchHeader
 from millstream.wire.crc32c import crc32c
 
@@ -52,12 +53,20 @@ _SNAPSHOT_HEAD = Struct(">hI")
 _SNAPSHOT_COUNT = Struct(">i")
 _SNAPSHOT_ENTRY = Struct(">qhiqiqiq")
 _IN_TRANSACTION = CONTROL | TRANSACTIONAL
-_BUMPS_EPOCHS = 2
+BUMPS_EPOCHS = 2
 """The `transaction.version` from which on each transaction ends with another epoch (KIP-890)."""
 _last_offset = attrgetter("last_offset")
 _transaction_first_offset = attrgetter("transaction_first_offset")
 _make = tuple.__new__
 """As in `wire.batch`: a named tuple without a call of Python's, for every batch."""
+
+
+class TransactionalWrites(Enum):
+    """Which transactional batches may be appended."""
+
+    REFUSED = "none: the request names no transactional id"
+    CONTINUED = "those of a transaction that is open in this log"
+    VERIFIED = "all: the coordinator has said so, or the broker itself writes"
 
 
 class WrittenBatch(NamedTuple):
@@ -117,20 +126,30 @@ class ProducerState:
         """The producer, if the log knows it."""
         return self._entries.get(producer_id)
 
-    def check(self, header: BatchHeader) -> WrittenBatch | None:
+    def check(self, header: BatchHeader, transactional: TransactionalWrites = TransactionalWrites.REFUSED) -> WrittenBatch | None:
         """None if the batch may be written; the batch as it was written if it is a duplicate; raises if it is out of turn.
 
-        What has no sequence has no turn, only an epoch.
+        What has no sequence has no turn, only an epoch. A transactional batch that begins a transaction here has to be verified before
+        anything else is said of it: Unverified.
         """
         entry = self._entries.get(header.producer_id)
+        if (
+            header.attributes & TRANSACTIONAL
+            and transactional is not TransactionalWrites.VERIFIED
+            and (
+                transactional is TransactionalWrites.REFUSED
+                or entry is None
+                or entry.transaction_first_offset < 0
+                or entry.epoch != header.producer_epoch
+            )
+        ):
+            raise _not_in_transaction(header, transactional, entry)
         if entry is None:
             return None
         base_sequence = header.base_sequence
         if header.producer_epoch != entry.epoch:
             if header.producer_epoch < entry.epoch:
-                raise InvalidProducerEpoch(
-                    f"producer {header.producer_id} sent epoch {header.producer_epoch}, the log has seen epoch {entry.epoch}"
-                )
+                raise _fenced(header, entry)
             if base_sequence > 0:
                 raise OutOfOrderSequenceNumber(
                     f"producer {header.producer_id} starts epoch {header.producer_epoch} with sequence {base_sequence} instead of 0"
@@ -138,9 +157,9 @@ class ProducerState:
         elif base_sequence != NO_SEQUENCE:
             expected = (entry.last_sequence + 1) & MAX_SEQUENCE
             if base_sequence != expected:
-                for batch in entry.batches:
-                    if batch.base_sequence == base_sequence and batch.last_sequence == header.last_sequence:
-                        return batch
+                written = self.written_as(header)
+                if written is not None:
+                    return written
                 raise OutOfOrderSequenceNumber(
                     f"producer {header.producer_id} sent sequence {base_sequence} where {expected} had to follow (epoch {entry.epoch})"
                 )
@@ -153,6 +172,15 @@ class ProducerState:
             )
         return None
 
+    def written_as(self, header: BatchHeader) -> WrittenBatch | None:
+        """The batch as it was written, if it is among the last of its producer, in this epoch."""
+        entry = self._entries.get(header.producer_id)
+        if entry is not None and entry.epoch == header.producer_epoch:
+            for batch in entry.batches:
+                if batch.base_sequence == header.base_sequence >= 0 and batch.last_sequence == header.last_sequence:
+                    return batch
+        return None
+
     def check_marker(self, producer_id: int, epoch: int, *, coordinator_epoch: int, transaction_version: int) -> None:
         """Raise if a marker must not be written: the producer, or the coordinator, is known by a later epoch.
 
@@ -163,7 +191,7 @@ class ProducerState:
         if entry is None:
             return
         is_repeated = epoch == entry.epoch and entry.transaction_first_offset < 0
-        if epoch < entry.epoch or (transaction_version >= _BUMPS_EPOCHS and epoch == entry.epoch and not is_repeated):
+        if epoch < entry.epoch or (transaction_version >= BUMPS_EPOCHS and epoch == entry.epoch and not is_repeated):
             raise InvalidProducerEpoch(
                 f"a marker of producer {producer_id} has epoch {epoch} (transaction version {transaction_version}), "
                 f"the log has seen epoch {entry.epoch}"
@@ -195,7 +223,7 @@ class ProducerState:
             entry.batches = []
         entry.last_timestamp = header.max_timestamp
         if in_transaction:
-            if header.is_control:
+            if in_transaction & CONTROL:
                 return self._learn_marker(entry, batch, offset=base_offset)
             if entry.transaction_first_offset < 0:
                 entry.transaction_first_offset = base_offset
@@ -293,3 +321,24 @@ class ProducerState:
                 entry.batches.append(WrittenBatch(base_sequence, last_sequence, last_offset - offset_delta, last_offset, timestamp))
             entries[producer_id] = entry
         return cls(entries)
+
+
+def _fenced(header: BatchHeader, entry: ProducerEntry) -> InvalidProducerEpoch:
+    return InvalidProducerEpoch(f"producer {header.producer_id} sent epoch {header.producer_epoch}, the log has seen epoch {entry.epoch}")
+
+
+def without_transactional_id() -> TransactionalIdAuthorizationFailed:
+    """The error for a transactional batch in a request that does not say whose transaction it is."""
+    return TransactionalIdAuthorizationFailed("a transactional batch in a request without a transactional id")
+
+
+def _not_in_transaction(header: BatchHeader, transactional: TransactionalWrites, entry: ProducerEntry | None) -> KafkaError:
+    if transactional is TransactionalWrites.REFUSED:
+        return without_transactional_id()
+    if entry is not None and header.producer_epoch < entry.epoch:
+        error = _fenced(header, entry)
+        error.is_of_request = True  # as in Kafka, which does not ask the coordinator either
+        return error
+    from millstream.transaction_errors import Unverified
+
+    return Unverified(f"producer {header.producer_id} has no transaction open in this log in epoch {header.producer_epoch}")

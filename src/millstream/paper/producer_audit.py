@@ -6,6 +6,7 @@ has a time or headers of its own, or comes when a bucket ends or the queue is fu
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from time import monotonic, time
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from millstream.audited.reporter import Reporter
 from millstream.audited.sent_counts import SentCounts
 from millstream.audited.settings import Audit, audit_settings
 from millstream.paper.delivery_progress import DeliveryProgress
-from millstream.paper.librdkafka import partition_leaders
+from millstream.paper.librdkafka import RefusedAtOnce, partition_leaders, raising_plainly
 from millstream.paper.message import Message
 from millstream.paper.producer_partitions import ProducerPartitions
 from millstream.paper.settings import Setting
@@ -74,7 +75,9 @@ class ProducerAudit:
 
     def _answered_until(self) -> float:
         now = monotonic()
-        self._client.poll(0)
+        # An error that ends the producer is said by its next call.
+        with suppress(RefusedAtOnce), raising_plainly():
+            self._client.poll(0)
         if not len(self._client):
             return now
         return max(self._progress.answered_until, now - self._patience_s)

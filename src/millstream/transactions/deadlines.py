@@ -1,4 +1,4 @@
-"""When transactions take too long, and when to look for transactional ids that nobody uses. Pure.
+"""When transactions take too long, and when to look for unused transactional ids. Pure.
 
 As in Kafka neither is looked for all the time: overdue transactions every `transaction.abort.timed.out.transaction.cleanup.interval.ms`,
 unused ids every `transaction.remove.expired.transaction.cleanup.interval.ms`, both counted from the moment the machine was loaded.

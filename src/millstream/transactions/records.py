@@ -9,20 +9,32 @@
 The epoch before the present one is not written, as in Kafka: what depends on it does not survive a restart (`Transaction.last_epoch`).
 """
 
+from struct import Struct
 from typing import Final, NamedTuple
 
 from millstream.coordinator_shard import CoordinatorRecord
 from millstream.errors import MalformedFrame
-from millstream.topic_partition import TopicPartition
-from millstream.transactions.transaction import State, Transaction
+from millstream.topic_partition import TopicPartition, by_topic
+from millstream.transactions.transaction import NO_PRODUCER, State, Transaction
 from millstream.wire.message_reader import Budget, message_reader
-from millstream.wire.message_writer import message_writer
-from millstream.wire.primitives import INT16, nullable_string, read_int16, read_string
+from millstream.wire.primitives import (
+    INT16,
+    INT64,
+    compact_string,
+    nullable_string,
+    read_int16,
+    read_string,
+    tagged_fields,
+    unsigned_varint,
+)
 from millstream.wire.schema import STRUCTURE, Field, Layout, schema_at
 
 KEY_VERSION: Final = 0
 VALUE_VERSION: Final = 1
 MAX_PARTITIONS: Final = 1_000_000
+_STATUS: Final = Struct(">hqhib")
+"""Version, producer id and epoch, time-out, state."""
+_TIMES: Final = Struct(">qq")
 
 
 class TransactionPartitions(NamedTuple):
@@ -80,25 +92,29 @@ def decode_key(key: bytes) -> str | None:
 
 def encode_record(transaction: Transaction) -> CoordinatorRecord:
     """The record that says what has become of a transaction."""
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in sorted(transaction.partitions):
-        by_topic.setdefault(topic, []).append(partition)
-    value = TransactionLogValue(
-        producer_id=transaction.producer_id,
-        previous_producer_id=transaction.previous_producer_id,
-        next_producer_id=transaction.next_producer_id,
-        producer_epoch=transaction.epoch,
-        transaction_timeout_ms=transaction.timeout_ms,
-        transaction_status=transaction.state,
-        transaction_partitions=None
-        if transaction.state is State.EMPTY
-        else tuple(TransactionPartitions(topic, tuple(partitions)) for topic, partitions in by_topic.items()),
-        transaction_last_update_timestamp_ms=transaction.update_ms,
-        transaction_start_timestamp_ms=transaction.start_ms,
-        client_transaction_version=transaction.client_version,
-    )
-    write = message_writer(schema_at(_VALUE, VALUE_VERSION, is_flexible=True))
-    return CoordinatorRecord(encode_key(transaction.transactional_id), INT16.pack(VALUE_VERSION) + write(value))
+    return CoordinatorRecord(encode_key(transaction.transactional_id), _encode_value(transaction))
+
+
+def _encode_value(transaction: Transaction) -> bytes:
+    """The fields of `_VALUE`, one after the other: three records are written for each transaction."""
+    status = _STATUS.pack(VALUE_VERSION, transaction.producer_id, transaction.epoch, transaction.timeout_ms, transaction.state)
+    if transaction.state is State.EMPTY:
+        partitions = b"\0"
+    else:
+        topics = [_encode_partitions(topic, indexes) for topic, indexes in by_topic(transaction.partitions).items()]
+        partitions = unsigned_varint(len(topics) + 1) + b"".join(topics)
+    tags: list[tuple[int, bytes]] = []
+    if transaction.previous_producer_id != NO_PRODUCER:
+        tags.append((0, INT64.pack(transaction.previous_producer_id)))
+    if transaction.next_producer_id != NO_PRODUCER:
+        tags.append((1, INT64.pack(transaction.next_producer_id)))
+    if transaction.client_version:
+        tags.append((2, INT16.pack(transaction.client_version)))
+    return status + partitions + _TIMES.pack(transaction.update_ms, transaction.start_ms) + tagged_fields(tags)
+
+
+def _encode_partitions(topic: str, indexes: list[int]) -> bytes:
+    return compact_string(topic) + unsigned_varint(len(indexes) + 1) + Struct(f">{len(indexes)}i").pack(*indexes) + b"\0"
 
 
 def encode_tombstone(transactional_id: str) -> CoordinatorRecord:

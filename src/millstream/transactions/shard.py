@@ -12,8 +12,9 @@ Errors are answers. A command that needs a new producer id says so before (`need
 CONCURRENT_TRANSACTIONS, which clients try again.
 """
 
+import logging
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from millstream.coordinator_shard import CoordinatorRecord, Fields, Outcome, Waiter
 from millstream.errors import InvalidRequest, InvalidTransactionTimeout, KafkaError
@@ -24,6 +25,11 @@ from millstream.transactions.deadlines import Deadlines
 from millstream.transactions.records import decode_key, decode_value, encode_record, encode_tombstone
 from millstream.transactions.settings import TransactionSettings
 from millstream.transactions.transaction import AT_REST, NO_EPOCH, NO_PRODUCER, PREPARED, Producer, State, Transaction
+
+logger = logging.getLogger(__name__)
+
+MAX_ID_BYTES: Final = 32_767
+"""What the length of a string in a record can say. Flexible versions of requests can say more."""
 
 
 class MarkerBatch(NamedTuple):
@@ -46,6 +52,11 @@ class TransactionOutcome(Outcome):
         super().__init__()
         self.markers: list[MarkerBatch] = []
 
+    @property
+    def has_consequences(self) -> bool:
+        """Whether there are markers to write."""
+        return bool(self.markers)
+
     def merge(self, other: Outcome) -> None:
         """Take over what `other` holds, after what is here."""
         super().merge(other)
@@ -64,6 +75,8 @@ class TransactionShard:
         self._unmarked: dict[str, set[TopicPartition]] = {}
         """The partitions that have no marker yet, of transactions whose end was decided."""
         self._deadlines = Deadlines(settings)
+        self._left_open: dict[str, Transaction] = {}
+        """While the log is replayed: those that go on when it is, out of a hundred thousand perhaps."""
 
     def __len__(self) -> int:
         return len(self._transactions)
@@ -76,22 +89,32 @@ class TransactionShard:
         if transactional_id is None:
             return
         self._transactions.pop(transactional_id, None)
+        self._left_open.pop(transactional_id, None)
         if record.value is not None:
-            self._transactions[transactional_id] = decode_value(transactional_id, record.value)
+            transaction = self._transactions[transactional_id] = decode_value(transactional_id, record.value)
+            if transaction.state is State.ONGOING or transaction.state in PREPARED:
+                self._left_open[transactional_id] = transaction
+
+    def apply_pending(self, record: CoordinatorRecord, producer_id: int) -> None:
+        """Nothing of its topic is written in transactions of clients: a record that is, is no record of ours."""
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        """Nor has its topic markers."""
 
     def loaded(self, now_ms: int) -> TransactionOutcome:
         """The log has been replayed: time begins to count, and what was decided goes on."""
         outcome = TransactionOutcome()
         self._deadlines.start(now_ms)
-        for transaction in list(self._transactions.values()):
+        left_open, self._left_open = self._left_open, {}
+        for transaction in left_open.values():
             if transaction.state in PREPARED:
                 self._write_markers(transaction, outcome, now_ms=now_ms)
-            elif transaction.state is State.ONGOING:
+            else:
                 self._deadlines.began(transaction)
         return outcome
 
     def unloaded(self) -> TransactionOutcome:
-        """Nobody waits here: every command is answered at once."""
+        """No request waits here: every command is answered at once."""
         return TransactionOutcome()
 
     # --- commands
@@ -133,6 +156,8 @@ class TransactionShard:
             )
         transaction = self._transactions.get(transactional_id)
         if transaction is None:
+            if len(transactional_id.encode()) > MAX_ID_BYTES:
+                raise InvalidRequest(f"a transactional id of {len(transactional_id.encode())} bytes; {MAX_ID_BYTES} are possible")
             if new_producer_id is None:
                 raise ConcurrentTransactions(f"{transactional_id!r} is new and needs a producer id: ask again")
             transaction = Transaction(transactional_id, new_producer_id, NO_EPOCH, timeout_ms)
@@ -146,7 +171,7 @@ class TransactionShard:
 
     def _add_partitions(self, command: AddPartitions, outcome: TransactionOutcome, *, now_ms: int) -> Fields:
         transaction = self._known(command.transactional_id)
-        transaction.check_producer(command.producer)
+        transaction.check_may_extend(command.producer)
         if transaction.state is not State.ONGOING or not command.partitions <= transaction.partitions:
             extended = transaction.extended(command.partitions, client_version=command.client_version, now_ms=now_ms)
             self._write(extended, outcome)
@@ -216,6 +241,11 @@ class TransactionShard:
         for transactional_id, start_ms in self._deadlines.take_overdue(now_ms):
             transaction = self._transactions.get(transactional_id)
             if transaction is not None and transaction.state is State.ONGOING and transaction.start_ms == start_ms:
+                logger.info(
+                    "the transaction of %r was open for longer than its timeout of %d ms: it is aborted, and its producer fenced",
+                    transactional_id,
+                    transaction.timeout_ms,
+                )
                 self._decide(transaction.fenced(now_ms=now_ms), outcome, now_ms=now_ms)
         if self._deadlines.is_expiry_due(now_ms):
             expired = list(self._expired(now_ms))
@@ -249,6 +279,16 @@ class TransactionShard:
         if transaction is None:
             raise TransactionalIdNotFound(f"nothing is known of transactional id {transactional_id!r}")
         return transaction
+
+    def is_part(self, transactional_id: str, producer: Producer, partition: TopicPartition) -> bool:
+        """Whether the producer has a transaction open that the partition is part of: what `VerifyPartitions` would confirm."""
+        transaction = self._transactions.get(transactional_id)
+        return (
+            transaction is not None
+            and transaction.state is State.ONGOING
+            and (transaction.producer_id, transaction.epoch) == producer
+            and partition in transaction.partitions
+        )
 
     def __iter__(self) -> Iterator[Transaction]:
         return iter(self._transactions.values())

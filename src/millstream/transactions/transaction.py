@@ -109,14 +109,13 @@ class Transaction(NamedTuple):
 
     def check_may_begin(self, expected: Producer | None) -> None:
         """Raise if the producer that says who it was (KIP-360) has lost its id to another, or must wait for the end of a transaction."""
+        self._check_not_ending()
         if expected is not None and not (
             self.epoch == NO_EPOCH
             or expected.producer_id == self.producer_id
             or (expected.producer_id == self.previous_producer_id and expected.epoch >= LAST_EPOCH)
         ):
             raise ProducerFenced(f"transactional id {self.transactional_id!r} belongs to another producer by now")
-        if self.state in PREPARED:
-            raise ConcurrentTransactions(f"the last transaction of {self.transactional_id!r} is being ended")
 
     def begun(self, expected: Producer | None, *, timeout_ms: int, new_producer_id: int | None, now_ms: int) -> Self:
         """A producer takes the id over, at rest: with the next epoch, or with another producer id."""
@@ -144,12 +143,21 @@ class Transaction(NamedTuple):
 
     # --- the transaction grows
 
+    def check_may_extend(self, producer: Producer) -> None:
+        """Raise unless this producer has the id and can add partitions to its transaction."""
+        self._check_not_ending()
+        self.check_producer(producer)
+
     def check_producer(self, producer: Producer) -> None:
         """Raise unless this producer has the id and can write in a transaction."""
         if producer.producer_id != self.producer_id:
             raise InvalidProducerIdMapping(f"{self.transactional_id!r} has producer id {self.producer_id}, not {producer.producer_id}")
         if producer.epoch != self.epoch or self.is_closed:
             raise ProducerFenced(f"{self.transactional_id!r} is in epoch {self.epoch}, the producer has epoch {producer.epoch}")
+        self._check_not_ending()
+
+    def _check_not_ending(self) -> None:
+        """Raise if markers are being written. Asked before anything else: the producer may have its next epoch, or producer id, already."""
         if self.state in PREPARED:
             raise ConcurrentTransactions(f"the last transaction of {self.transactional_id!r} is being ended")
 
@@ -181,12 +189,13 @@ class Transaction(NamedTuple):
     def check_may_end(self, producer: Producer, *, is_commit: bool, client_version: int) -> bool:
         """Whether there is something to end; False if it was ended just so. Raises if it cannot be ended so."""
         is_bumping = client_version >= BUMPS_EPOCHS
+        if is_bumping:
+            self._check_not_ending()
         is_rotated = is_bumping and self.is_rotated_from(producer)
         is_repeated = is_rotated or (is_bumping and self.is_bumped_from(producer.epoch))
         if producer.producer_id != self.producer_id and not is_rotated:
             raise InvalidProducerIdMapping(f"{self.transactional_id!r} has producer id {self.producer_id}, not {producer.producer_id}")
-        is_present = producer.epoch == self.epoch and not (is_bumping and self.state in PREPARED)
-        is_valid = is_present or (is_repeated and self.state not in (State.ONGOING, State.EMPTY))
+        is_valid = producer.epoch == self.epoch or (is_repeated and self.state not in (State.ONGOING, State.EMPTY))
         if not is_valid or self.is_closed:
             raise ProducerFenced(f"{self.transactional_id!r} is in epoch {self.epoch}, the producer has epoch {producer.epoch}")
         if self.state is State.ONGOING:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from millstream.errors import KafkaError
-from millstream.log.producer_state import ProducerState
+from millstream.log.producer_state import ProducerState, TransactionalWrites
 from millstream.log.transactions.marker import Marker, encode_marker
 from millstream.transaction_errors import InvalidTxnState
 from millstream.transactions.shard import MarkerBatch
@@ -75,7 +75,7 @@ class SimulatedPartition:
         """The code for what needs no append: 0 for a duplicate; None if it has to be appended."""
         batch = _batch(producer, sequence)
         try:
-            return None if self.producers.check(read_header(batch)) is None else 0
+            return None if self.producers.check(read_header(batch), TransactionalWrites.VERIFIED) is None else 0
         except KafkaError as error:
             return error.code
 

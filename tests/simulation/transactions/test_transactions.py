@@ -33,7 +33,7 @@ def run(world: World, clients: list[Client], *, steps: int = STEPS, crash: float
 
 
 def check(world: World, clients: list[Client]) -> tuple[int, int]:
-    """Every transaction is seen whole or not at all, as its client was told; how many were committed, and aborted."""
+    """Every transaction is seen whole or not at all, as its client was answered; how many were committed, and aborted."""
     outcomes = {partition: world.partitions[partition].outcomes() for partition in PARTITIONS}
     committed = aborted = 0
     for client in clients:
@@ -41,7 +41,7 @@ def check(world: World, clients: list[Client]) -> tuple[int, int]:
             seen = {outcomes[partition][tag] for partition in PARTITIONS if tag in outcomes[partition]}
             assert len(seen) <= 1, f"{tag} is seen in parts"
             if outcome is not None:
-                assert seen <= {outcome}, f"{tag}: its client was told {outcome}, readers see {seen}"
+                assert seen <= {outcome}, f"{tag}: its client was answered {outcome}, readers see {seen}"
                 assert all(tag in outcomes[partition] for partition in acknowledged), f"{tag} has lost what was acknowledged"
             committed += seen == {True}
             aborted += seen == {False}

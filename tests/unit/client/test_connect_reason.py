@@ -28,6 +28,7 @@ TOO_LARGE = "127.0.0.1:1/bootstrap: Receive failed: Invalid response size {size}
     [
         (REFUSED, "Connection refused"),
         (TOO_LARGE.format(size=0x48545450), HTTP),
+        (TOO_LARGE.format(size=0x3C21444F), HTTP),  # <!DO, of a page without a status
         (TOO_LARGE.format(size=0x16030100), OTHER_PROTOCOL),
         (TOO_LARGE.format(size=-1), OTHER_PROTOCOL),
         ("no colon at all", "no colon at all"),

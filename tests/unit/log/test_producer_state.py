@@ -4,7 +4,8 @@ import pytest
 
 from millstream.errors import InvalidProducerEpoch, OutOfOrderSequenceNumber
 from millstream.log.log import Log
-from millstream.log.producer_state import FORGOTTEN_AT_ONCE, MAX_PRODUCERS, ProducerState
+from millstream.log.producer_state import FORGOTTEN_AT_ONCE, MAX_PRODUCERS, ProducerState, TransactionalWrites
+from millstream.transaction_errors import Unverified
 from millstream.wire.batch import CONTROL, TRANSACTIONAL, BatchHeader, read_header
 from tests.batches import encode_batch
 from tests.unit.log.conftest import NOW_MS, OpenLog
@@ -58,7 +59,7 @@ def test_an_aborted_transaction_is_reported_with_where_readers_stood() -> None:
 def test_what_has_no_sequence_is_remembered_without_one() -> None:
     state = ProducerState()
     state.learn(in_transaction(header(-1)), b"", base_offset=10)
-    assert state.check(in_transaction(header(-1))) is None
+    assert state.check(in_transaction(header(-1)), TransactionalWrites.CONTINUED) is None
     again = ProducerState.parse(state.render()).get(7)
     assert again is not None
     assert again.batches == [(-1, -1, 10, 11, 1000)]
@@ -199,7 +200,9 @@ def test_transactional_batch_opens_a_transaction_and_a_marker_ends_it(is_commit:
     state.learn(read_header(end), end, base_offset=104)
     assert (entry.transaction_first_offset, entry.coordinator_epoch, entry.last_timestamp) == (-1, 3, 2000)
     assert (entry.epoch, entry.last_sequence, entry.last_offset) == (0, 3, 103)
-    assert state.check(in_transaction(header(4))) is None
+    with pytest.raises(Unverified):
+        state.check(in_transaction(header(4)), TransactionalWrites.CONTINUED)
+    assert state.check(in_transaction(header(4)), TransactionalWrites.VERIFIED) is None
     state.learn(in_transaction(header(4)), b"", base_offset=105)
     assert entry.transaction_first_offset == 105
 

@@ -6,8 +6,11 @@ from hypothesis import strategies as st
 
 from millstream.errors import MalformedFrame
 from millstream.topic_partition import TopicPartition
-from millstream.transactions.records import decode_key, decode_value, encode_key, encode_record, encode_tombstone
+from millstream.transactions.records import _VALUE, decode_key, decode_value, encode_key, encode_record, encode_tombstone
 from millstream.transactions.transaction import State, Transaction
+from millstream.wire.message_reader import Budget, message_reader
+from millstream.wire.message_writer import message_writer
+from millstream.wire.schema import schema_at
 
 WHOLE = Transaction(
     "copier",
@@ -31,6 +34,15 @@ def test_a_record_is_read_back(state: State) -> None:
     assert value is not None
     assert decode_key(key) == "copier"
     assert decode_value("copier", value) == transaction
+
+
+@pytest.mark.parametrize("transaction", [WHOLE, WHOLE._replace(partitions=frozenset()), Transaction("id", 1, 0, 1000, update_ms=5)])
+def test_a_value_has_the_bytes_of_its_layout(transaction: Transaction) -> None:
+    _, value = encode_record(transaction)
+    assert value is not None
+    schema = schema_at(_VALUE, 1, is_flexible=True)
+    fields = message_reader(schema)(memoryview(value), 2, Budget(100))[0]
+    assert value[2:] == message_writer(schema)(fields)
 
 
 def test_an_empty_transaction_has_no_partitions_and_only_tags_that_say_something() -> None:

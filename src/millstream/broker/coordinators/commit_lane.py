@@ -71,6 +71,8 @@ class CommitLane:
     def finish(self) -> None:
         """Nothing was left open."""
 
+    finish_soon = finish
+
 
 class FirstCommit:
     """The lane of a connection that has committed once: it takes nothing, and is asked how long that request was."""
@@ -86,6 +88,8 @@ class FirstCommit:
 
     def finish(self) -> None:
         """Nothing was left open."""
+
+    finish_soon = finish
 
 
 class CommitLanes:

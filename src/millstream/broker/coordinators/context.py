@@ -8,6 +8,11 @@ leads no longer, or anew, everything is answered with NOT_COORDINATOR.
 
 A log with several replicas is committed when they have it. If that takes longer than `offsets.commit.timeout.ms`, those who wait are
 answered with COORDINATOR_NOT_AVAILABLE; the machine stays as it is, because the records are in the log and may still be committed.
+What else follows from a decision (`Outcome.has_consequences`) waits for the commit however long it takes, or until the machine is given up:
+the next one decides about it anew.
+
+What is written in a client's transaction has a batch of its own. The machine takes it when it is in the log, so that a producer that is
+fenced is answered and nothing else happens.
 
 Operations that are written `batched` share one batch with what else is decided in the same turn of the event loop, as in Kafka; their
 answers wait for that, and so does whatever is decided after them.
@@ -31,6 +36,7 @@ from millstream.coordinator_shard import CoordinatorRecord, CoordinatorShard, Fi
 from millstream.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
+    InvalidProducerEpoch,
     KafkaError,
     MessageTooLarge,
     NotCoordinator,
@@ -44,7 +50,7 @@ from millstream.errors import (
     UnknownTopicOrPartition,
 )
 from millstream.wire.compression import Codec
-from millstream.wire.records import batch_of, encode_key_values
+from millstream.wire.records import ProducerStamp, batch_of, encode_key_values
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +81,7 @@ class CoordinatorContext(Generic[ShardT]):
         clock: Clock,
         codec: Codec,
         commit_timeout_ms: int,
+        on_committed: Callable[["CoordinatorContext[ShardT]", Outcome], None] | None,
         on_failed: Callable[["CoordinatorContext[ShardT]"], None],
     ) -> None:
         self.partition = partition
@@ -84,10 +91,13 @@ class CoordinatorContext(Generic[ShardT]):
         self._shard: ShardT | None = None
         self._clock = clock
         self._codec = codec
+        self._on_committed = on_committed
         self._on_failed = on_failed
         self._commit_timeout_ms = commit_timeout_ms
         self._uncommitted: dict[object, tuple[int, Replies]] = {}
         """Answers that wait for the log to be committed, by the tokens of their waits, the earliest deadline first."""
+        self._consequences: dict[object, Outcome] = {}
+        """What follows from decisions that are not committed yet, by the tokens of their waits."""
         self._commit_timer: asyncio.TimerHandle | None = None
         self._written = 0
         self._batch: Outcome | None = None
@@ -122,6 +132,11 @@ class CoordinatorContext(Generic[ShardT]):
         return self._shard is not None and self.is_led
 
     @property
+    def shows_committed(self) -> bool:
+        """Whether the machine can be read without waiting: all that it knows is committed."""
+        return self.is_active and self._batch is None and self.partition.high_watermark.value >= self._written
+
+    @property
     def has_records(self) -> bool:
         """Whether there is something to replay."""
         log = self.partition.log
@@ -133,6 +148,11 @@ class CoordinatorContext(Generic[ShardT]):
 
     # --- operations
 
+    def check_active(self) -> None:
+        """Raise what clients are answered while there is no machine."""
+        if not self.is_active:
+            self.shard  # noqa: B018 -- raises
+
     def check_writable(self) -> None:
         """Raise if nothing can be written for now. Asked before, because a machine whose records cannot be written has to be given up."""
         try:
@@ -140,8 +160,15 @@ class CoordinatorContext(Generic[ShardT]):
         except NotEnoughReplicas as error:
             raise as_coordinator_error(error) from None
 
-    def write(self, operation: Callable[[ShardT, int], Outcome], *, batched: bool = False) -> None:
-        """Let the machine decide something at the present time; its answers go out now or later."""
+    def write(
+        self, operation: Callable[[ShardT, int], Outcome], *, batched: bool = False, transaction: ProducerStamp | None = None
+    ) -> None:
+        """Let the machine decide something at the present time; its answers go out now or later.
+
+        `transaction`: the records belong to the open transaction of this producer.
+        """
+        if transaction is not None:
+            self.write_batch()
         shard = self.shard
         try:
             outcome = operation(shard, self.now_ms())
@@ -152,7 +179,7 @@ class CoordinatorContext(Generic[ShardT]):
         if batched and (outcome.records or self._batch is not None):
             self._add_to_batch(outcome)
         else:
-            self._settle(outcome)
+            self._settle(outcome, transaction=transaction)
 
     def write_encoded(self, count: int, operation: Callable[[ShardT, int], bytes | None]) -> bool:
         """Append `count` records that the machine encodes itself; True when they are committed and may be answered at once.
@@ -202,6 +229,11 @@ class CoordinatorContext(Generic[ShardT]):
         if self._batch is not None:
             self._settle(Outcome())
 
+    def marker_appended(self, producer_id: int, *, is_commit: bool, next_offset: int) -> None:
+        """The end of a producer's transaction stands in the log, before `next_offset`; what is shown from now on waits for its commit."""
+        self.shard.end_transaction(producer_id, is_commit=is_commit)
+        self._written = next_offset
+
     # --- its life
 
     def begin_loading(self) -> None:
@@ -239,6 +271,9 @@ class CoordinatorContext(Generic[ShardT]):
         """The broker stops, or the machine is unloaded: nothing is due any more, and nothing is written that was not answered."""
         self._batch = None
         self._uncommitted = {}
+        for token in self._consequences:
+            self.partition.high_watermark.cancel(token)
+        self._consequences = {}
         self._cancel_timer()
         if self._commit_timer is not None:
             self._commit_timer.cancel()
@@ -254,7 +289,7 @@ class CoordinatorContext(Generic[ShardT]):
         else:
             self._batch.merge(outcome)
 
-    def _settle(self, outcome: Outcome) -> None:
+    def _settle(self, outcome: Outcome, *, transaction: ProducerStamp | None = None) -> None:
         """Write what was decided, send the answers that may go, and see to what is due next."""
         if self._batch is not None:
             batch, self._batch = self._batch, None
@@ -262,7 +297,12 @@ class CoordinatorContext(Generic[ShardT]):
             outcome = batch
         if outcome.records:
             try:
-                self._written = self._append(outcome.records)
+                self._written = self._append(outcome.records, transaction=transaction)
+                if transaction is not None:
+                    self._apply_pending(outcome.records, transaction)
+            except InvalidProducerEpoch as error:
+                _fail(outcome.replies, error)
+                return
             except KafkaError as error:
                 _fail(outcome.replies, as_coordinator_error(error))
                 self.fail(error)
@@ -276,29 +316,54 @@ class CoordinatorContext(Generic[ShardT]):
         if outcome.replies:
             self._answer(outcome.replies)
         self._schedule()
+        if outcome.has_consequences:
+            token = object()
+            self._consequences[token] = outcome
+            if self.partition.high_watermark.value >= self._written:
+                self._follow_up(token)
+            else:
+                self.partition.high_watermark.wait_for(self._written, partial(self._consequences_due, token), token=token)
 
-    def _append(self, records: list[CoordinatorRecord]) -> int:
+    def _consequences_due(self, token: object, error: KafkaError | None) -> None:
+        """Records are committed that something follows from: appends to other logs, which must not come in the middle of the fetch
+        whose arrival has committed these. It may have passed those logs already, and would wait without noticing."""
+        if error is None:
+            asyncio.get_running_loop().call_soon(self._follow_up, token)
+        else:
+            self._consequences.pop(token, None)
+
+    def _follow_up(self, token: object) -> None:
+        outcome = self._consequences.pop(token, None)
+        if outcome is not None and self._on_committed is not None and self.is_active:
+            self._on_committed(self, outcome)
+
+    def _apply_pending(self, records: list[CoordinatorRecord], transaction: ProducerStamp) -> None:
+        assert self._shard is not None
+        for record in records:
+            self._shard.apply_pending(record, transaction.producer_id)
+
+    def _append(self, records: list[CoordinatorRecord], *, transaction: ProducerStamp | None = None) -> int:
         """Append the records as one batch, or as several if they are very many; the offset after it."""
         now_ms = self._clock.now_ms()
-        batch = encode_key_values(records, timestamp=now_ms, codec=self._codec)
+        batch = encode_key_values(records, timestamp=now_ms, codec=self._codec, transaction=transaction)
         limit = self.partition.log.config.max_message_bytes
         if len(batch) > limit:
             # Records of one decision often repeat each other. What is one record and still too large is written as it is.
-            batch = encode_key_values(records, timestamp=now_ms, codec=Codec.ZSTD)
+            batch = encode_key_values(records, timestamp=now_ms, codec=Codec.ZSTD, transaction=transaction)
             if len(batch) > limit and len(records) > 1:
-                return self._append_halves(records)
+                return self._append_halves(records, transaction)
         try:
             return self._append_batch(batch, now_ms=now_ms)
         except (MessageTooLarge, RecordListTooLarge):
             # Segments of the topic may be small, and its `compression.type` may undo ours. Nothing was written.
             if len(records) == 1:
                 raise
-            return self._append_halves(records)
+            return self._append_halves(records, transaction)
 
-    def _append_halves(self, records: list[CoordinatorRecord]) -> int:
+    def _append_halves(self, records: list[CoordinatorRecord], transaction: ProducerStamp | None) -> int:
         half = len(records) // 2
-        self._append(records[:half])
-        return self._append(records[half:])
+        self._append(records[:half], transaction=transaction)
+        return self._append(records[half:], transaction=transaction)
 
     def _append_batch(self, batch: bytes, *, now_ms: int) -> int:
         if not self.is_led:

@@ -4,25 +4,23 @@ The runtime keeps the machines and their logs; here is what is special to groups
 looked for, and the image of all topics, which every machine is shown when it is loaded and when something in it changed.
 """
 
-import logging
 from collections.abc import Collection, Sequence
 from concurrent.futures import Executor
-from functools import partial
-from typing import Final
 
 from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.topics_on_demand import TopicsOnDemand, WantedTopic
 from millstream.broker.coordinators.context import Answerable, CoordinatorContext
+from millstream.broker.coordinators.coordinator_topic import CoordinatorTopic, replicas_of
 from millstream.broker.coordinators.reply import CoordinatorReply, Encode, Refusal, Shape
-from millstream.broker.coordinators.runtime import CoordinatorRuntime
+from millstream.broker.coordinators.runtime import CoordinatorRuntime, partition_for
 from millstream.broker.network.api import Request
 from millstream.broker.network.outbox import Chunk
 from millstream.broker.tasks import Spawn
 from millstream.clock import Clock
 from millstream.cluster.replicas import Replicas
-from millstream.coordination.cluster_view import BrokerState, ClusterView, TopicState
+from millstream.coordination.cluster_view import ClusterView, TopicState
 from millstream.coordination.topic_names import OFFSETS_TOPIC
-from millstream.errors import CoordinatorNotAvailable, KafkaError, UsageError
+from millstream.errors import UsageError
 from millstream.groups.commands import ConsumerHeartbeat, GroupCommand
 from millstream.groups.settings import GroupSettings
 from millstream.groups.shard import GroupCoordinatorShard
@@ -30,9 +28,6 @@ from millstream.groups.topic_image import TopicImage, TopicInfo
 from millstream.options.settings import BrokerSettings
 from millstream.wire.compression import Codec
 
-logger = logging.getLogger(__name__)
-
-CREATION_TIMEOUT_MS: Final = 10_000
 MAX_GROUPS = 1_000_000
 """Groups in all. Kafka has no limit; a client that makes up group ids would fill the memory."""
 _MINUTE_MS = 60_000
@@ -61,7 +56,6 @@ class GroupCoordinator:
         executor: Executor,
         spawn: Spawn,
     ) -> None:
-        self._on_demand = on_demand
         self._settings = settings
         self._view = ClusterView()
         self.image = TopicImage()
@@ -69,7 +63,7 @@ class GroupCoordinator:
         self.runtime = CoordinatorRuntime(
             OFFSETS_TOPIC,
             replicas,
-            new_shard=partial(GroupCoordinatorShard, group_settings),
+            new_shard=lambda _leader_epoch: GroupCoordinatorShard(group_settings),
             on_active=self._show_topics,
             codec=Codec(settings.current.integer("offsets.topic.compression.codec")),
             load_bytes=settings.current.integer("offsets.load.buffer.size"),
@@ -78,6 +72,7 @@ class GroupCoordinator:
             executor=executor,
             spawn=spawn,
         )
+        self.topic = CoordinatorTopic("the topic of committed offsets", self.runtime, on_demand, wanted=self._wanted_topic)
 
     def submit(
         self, command: GroupCommand, request: Request, *, refuse: Refusal, shape: Shape | None = None, encode: Encode = Request.encode
@@ -96,36 +91,20 @@ class GroupCoordinator:
             batched=type(command) is ConsumerHeartbeat,
         )
 
-    async def create_topic(self, request: Request) -> None:
-        """Create the topic of offsets for the client of a request; CoordinatorNotAvailable if that is impossible.
-
-        It gets as many replicas as wanted, or as there are brokers (the controller adds the others when they come); Kafka would refuse.
-        """
+    def _wanted_topic(self) -> WantedTopic:
         settings = self._settings.current
-        topic = WantedTopic(
+        return WantedTopic(
             OFFSETS_TOPIC,
             partitions=settings.integer("offsets.topic.num.partitions"),
-            replication_factor=max(1, min(settings.integer("offsets.topic.replication.factor"), len(self._view.brokers))),
+            replication_factor=replicas_of(settings.integer("offsets.topic.replication.factor"), self._view),
             configs=offsets_topic_configs(settings),
         )
-        try:
-            errors = await self._on_demand.create(request, [topic], timeout_ms=CREATION_TIMEOUT_MS)
-        except KafkaError as refusal:
-            errors = {OFFSETS_TOPIC: refusal}
-        if OFFSETS_TOPIC in errors:
-            logger.error("the topic of committed offsets cannot be created: %s", errors[OFFSETS_TOPIC])
-            raise CoordinatorNotAvailable(f"the topic of committed offsets cannot be created: {errors[OFFSETS_TOPIC]}")
 
-    def coordinator_of(self, group_id: str, view: ClusterView) -> BrokerState:
-        """The broker that looks after a group: the leader of its partition; CoordinatorNotAvailable if there is none."""
-        topic = view.topics.get(OFFSETS_TOPIC)
-        if topic is None or not self.runtime.is_ready:
-            raise CoordinatorNotAvailable("the topic of committed offsets does not exist yet")
-        index = self.runtime.partition_of(group_id)
-        broker = view.brokers.get(topic.partitions[index].leader)
-        if broker is None:
-            raise CoordinatorNotAvailable(f"{OFFSETS_TOPIC}-{index}, where the group is kept, has no leader for now")
-        return broker
+    def partition_of(self, group_id: str) -> int:
+        """The partition of `__consumer_offsets` in which a group is kept, or will be when the topic is created."""
+        if self.runtime.is_ready:
+            return self.runtime.partition_of(group_id)
+        return partition_for(group_id, self._settings.current.integer("offsets.topic.num.partitions"))
 
     def apply(self, view: ClusterView) -> None:
         """Follow a new view; the partitions of this broker follow it already."""

@@ -2,13 +2,15 @@
 
 The log is read in pieces by a thread; decoding and applying happen on the loop in slices of a few milliseconds. What cannot be read (a
 batch whose CRC is wrong, a record that makes no sense) is logged and passed over: one rotten record does not take the others of the
-partition with it.
+partition with it. Records of transactions are applied as such, and so are the markers that end them.
 """
 
 import asyncio
 import logging
 import os
+from collections.abc import Callable
 from concurrent.futures import Executor
+from functools import partial
 from typing import Final
 
 from millstream.cluster.partition import Partition
@@ -46,11 +48,13 @@ async def replay(partition: Partition, shard: CoordinatorShard, *, executor: Exe
         for header, batch in split_batches(content):
             offset = max(offset, header.next_offset)
             if header.is_control:
+                _apply_marker(shard, header.producer_id, batch)
                 continue
+            apply = partial(shard.apply_pending, producer_id=header.producer_id) if header.is_transactional else shard.apply
             pairs = _read_batch(partition, batch)
             count += len(pairs)
             for first in range(0, len(pairs), RECORDS_PER_LOOK):
-                _apply(partition, shard, pairs[first : first + RECORDS_PER_LOOK], base_offset=header.base_offset)
+                _apply(partition, apply, pairs[first : first + RECORDS_PER_LOOK], base_offset=header.base_offset)
                 if loop.time() > slice_ends:
                     await asyncio.sleep(0)
                     slice_ends = loop.time() + SLICE_SECONDS
@@ -69,8 +73,15 @@ def _read_batch(partition: Partition, batch: memoryview) -> list[KeyAndValue]:
         return []
 
 
-def _apply(partition: Partition, shard: CoordinatorShard, pairs: list[KeyAndValue], *, base_offset: int) -> None:
-    apply = shard.apply
+def _apply_marker(shard: CoordinatorShard, producer_id: int, batch: memoryview) -> None:
+    from millstream.log.transactions.marker import read_marker  # most partitions have none
+
+    marker = read_marker(batch)
+    if marker is not None:
+        shard.end_transaction(producer_id, is_commit=marker.is_commit)
+
+
+def _apply(partition: Partition, apply: Callable[[CoordinatorRecord], None], pairs: list[KeyAndValue], *, base_offset: int) -> None:
     for key, value in pairs:
         try:
             apply(CoordinatorRecord(key or b"", value))

@@ -5,6 +5,7 @@ handler still runs an answer is only kept, and the handler returns it like any o
 connection keeps a place for it. A client that went away meanwhile costs nothing: its place is gone, and the answer goes nowhere.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
@@ -69,12 +70,32 @@ class CoordinatorReply:
         pending.complete((chunk,))
 
 
+class AwaitedReply:
+    """An answer that a task waits for."""
+
+    __slots__ = ("_refuse", "fields")
+
+    def __init__(self, refuse: Refusal) -> None:
+        self._refuse = refuse
+        self.fields: asyncio.Future[Fields] = asyncio.get_running_loop().create_future()
+
+    def answer(self, fields: Fields) -> None:
+        """Here it is, unless the one who waited was cancelled."""
+        if not self.fields.done():
+            self.fields.set_result(fields)
+
+    def fail(self, error: KafkaError) -> None:
+        """An error is an answer."""
+        if not self.fields.done():
+            self.fields.set_result(self._refuse(error))
+
+
 class GatheredReply:
     """One answer that is put together of several; sent when the last of them is there."""
 
     __slots__ = ("_build", "_missing", "_parts", "_reply")
 
-    def __init__(self, reply: CoordinatorReply, count: int, build: Callable[[list[Fields]], Fields]) -> None:
+    def __init__(self, reply: CoordinatorReply | AwaitedReply, count: int, build: Callable[[list[Fields]], Fields]) -> None:
         self._reply = reply
         self._parts: list[Fields] = [{}] * count
         self._missing = count

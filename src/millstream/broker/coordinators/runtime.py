@@ -31,6 +31,7 @@ from millstream.coordinator_shard import Outcome
 from millstream.errors import CoordinatorNotAvailable, KafkaError, NotCoordinator
 from millstream.log.directories.directory import LogDirectory
 from millstream.wire.compression import Codec
+from millstream.wire.records import ProducerStamp
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +49,9 @@ class CoordinatorRuntime(Generic[ShardT]):
         topic: str,
         replicas: Replicas,
         *,
-        new_shard: Callable[[], ShardT],
-        on_active: Callable[[CoordinatorContext[ShardT]], None],
+        new_shard: Callable[[int], ShardT],
+        on_active: Callable[[CoordinatorContext[ShardT]], None] | None = None,
+        on_committed: Callable[[CoordinatorContext[ShardT], Outcome], None] | None = None,
         codec: Codec,
         load_bytes: int,
         commit_timeout_ms: int,
@@ -57,14 +59,18 @@ class CoordinatorRuntime(Generic[ShardT]):
         executor: Executor,
         spawn: Spawn,
     ) -> None:
-        """`on_active` is called with each context that was just loaded; of a log, `load_bytes` are read at once.
+        """`new_shard` makes the machine of a partition that is led in the given epoch; of a log, `load_bytes` are read at once.
+
+        `on_active` is called with each context that was just loaded, `on_committed` with outcomes that have consequences, when they
+        are committed.
 
         `commit_timeout_ms`: how long what was decided may take to be committed before those who wait for it are answered with an error.
         """
-        self._topic = topic
+        self.topic = topic
         self._replicas = replicas
         self._new_shard = new_shard
         self._on_active = on_active
+        self._on_committed = on_committed
         self._codec = codec
         self._load_bytes = load_bytes
         self._commit_timeout_ms = commit_timeout_ms
@@ -87,12 +93,23 @@ class CoordinatorRuntime(Generic[ShardT]):
 
     # --- operations
 
-    def write(self, key: str, operation: Callable[[ShardT, int], Outcome], reply: Answerable, *, batched: bool = False) -> None:
-        """Let the machine of the key decide; `reply`, which the operation hands to it, is answered by the machine or fails here."""
+    def write(
+        self,
+        key: str,
+        operation: Callable[[ShardT, int], Outcome],
+        reply: Answerable,
+        *,
+        batched: bool = False,
+        transaction: ProducerStamp | None = None,
+    ) -> None:
+        """Let the machine of the key decide; `reply`, which the operation hands to it, is answered by the machine or fails here.
+
+        `transaction`: what it writes belongs to the open transaction of this producer.
+        """
         try:
             context = self.context(key)
             context.check_writable()
-            context.write(operation, batched=batched)
+            context.write(operation, batched=batched, transaction=transaction)
         except KafkaError as error:
             reply.fail(error)
 
@@ -106,10 +123,17 @@ class CoordinatorRuntime(Generic[ShardT]):
     def context(self, key: str) -> CoordinatorContext[ShardT]:
         """Where the key is kept; NotCoordinator if that is not here."""
         if not self._partition_count:
-            raise NotCoordinator(f"the topic {self._topic} does not exist yet; look for the coordinator, which creates it")
+            raise NotCoordinator(f"the topic {self.topic} does not exist yet; look for the coordinator, which creates it")
         context = self._contexts.get(self.partition_of(key))
         if context is None:
-            raise NotCoordinator(f"this broker does not lead the partition of {self._topic} that is asked for")
+            raise NotCoordinator(f"this broker does not lead the partition of {self.topic} that is asked for")
+        return context
+
+    def context_of(self, partition: Partition) -> CoordinatorContext[ShardT]:
+        """What is kept in a partition; NotCoordinator if that is not known here (yet)."""
+        context = self._contexts.get(partition.index)
+        if context is None or context.partition is not partition:
+            raise NotCoordinator(f"{partition.topic}-{partition.index} has no coordinator here")
         return context
 
     def partition_of(self, key: str) -> int:
@@ -119,7 +143,7 @@ class CoordinatorRuntime(Generic[ShardT]):
     def check_available(self, key: str) -> None:
         """Raise if it makes no sense to send a client here for that key."""
         if not self.is_ready or not self.context(key).is_in_use:
-            raise CoordinatorNotAvailable(f"the log of {self._topic} cannot be used")
+            raise CoordinatorNotAvailable(f"the log of {self.topic} cannot be used")
 
     # --- which partitions there are
 
@@ -137,26 +161,31 @@ class CoordinatorRuntime(Generic[ShardT]):
 
     def roles_changed(self, partitions: Iterable[Partition]) -> None:
         """Some partitions began or ceased to be led here, between two views or while one is being taken over."""
-        if not self._is_closed and self.is_ready and any(partition.topic == self._topic for partition in partitions):
+        if not self._is_closed and self.is_ready and any(partition.topic == self.topic for partition in partitions):
             self._follow_roles()
 
     def _follow_roles(self) -> None:
         self._unload_lost()
-        hosted = self._replicas.topic(self._topic)
+        hosted = self._replicas.topic(self.topic)
         led = {} if hosted is None else {index: one for index, one in hosted.partitions.items() if one.is_leader}
         filled = []
         for index, partition in sorted(led.items()):
             if index in self._contexts or index >= self._partition_count:
                 continue
             context = CoordinatorContext(
-                partition, clock=self._clock, codec=self._codec, commit_timeout_ms=self._commit_timeout_ms, on_failed=self._failed
+                partition,
+                clock=self._clock,
+                codec=self._codec,
+                commit_timeout_ms=self._commit_timeout_ms,
+                on_committed=self._on_committed,
+                on_failed=self._failed,
             )
             self._contexts[index] = context
             if context.has_records:
                 filled.append(context)
             else:
                 # Nothing to wait for: the first client of a new topic is served at once.
-                self._activate(context, self._new_shard())
+                self._activate(context, self._new_shard(context.leading.leader_epoch))
         if filled:
             self._spawn(self._load(filled))
 
@@ -165,16 +194,16 @@ class CoordinatorRuntime(Generic[ShardT]):
         lost = {index: context for index, context in self._contexts.items() if not context.is_led}
         for index, context in lost.items():
             del self._contexts[index]
-            context.unload(NotCoordinator(f"another broker leads {self._topic}-{index}"))
+            context.unload(NotCoordinator(f"another broker leads {self.topic}-{index}"))
         if lost:
-            logger.info("%d partitions of %s are led by other brokers, or anew: their coordinators here stop", len(lost), self._topic)
+            logger.info("%d partitions of %s are led by other brokers, or anew: their coordinators here stop", len(lost), self.topic)
 
     def _forget_all(self) -> None:
         contexts, self._contexts = self._contexts, {}
         self._topic_id = None
         self._partition_count = 0
         for context in contexts.values():
-            context.unload(NotCoordinator(f"the topic {self._topic} was deleted"))
+            context.unload(NotCoordinator(f"the topic {self.topic} was deleted"))
 
     def directory_failed(self, directory: LogDirectory, error: KafkaError) -> None:
         """The disk of some partitions is gone."""
@@ -200,7 +229,7 @@ class CoordinatorRuntime(Generic[ShardT]):
         for context in contexts:
             if not self._is_kept(context):
                 continue
-            shard = self._new_shard()
+            shard = self._new_shard(context.leading.leader_epoch)
             try:
                 count += await replay(context.partition, shard, executor=self._executor, chunk_bytes=self._load_bytes)
             except KafkaError as error:
@@ -210,7 +239,7 @@ class CoordinatorRuntime(Generic[ShardT]):
                 continue
             if self._is_kept(context) and context.is_in_use:
                 self._activate(context, shard)
-        logger.info("read %d records of %s in %d ms", count, self._topic, self._clock.monotonic_ms() - begun_ms)
+        logger.info("read %d records of %s in %d ms", count, self.topic, self._clock.monotonic_ms() - begun_ms)
 
     def _is_kept(self, context: CoordinatorContext[ShardT]) -> bool:
         """Whether the partition is still led here, in the same epoch."""
@@ -218,7 +247,7 @@ class CoordinatorRuntime(Generic[ShardT]):
 
     def _activate(self, context: CoordinatorContext[ShardT], shard: ShardT) -> None:
         context.activate(shard)
-        if context.is_active:
+        if context.is_active and self._on_active is not None:
             self._on_active(context)
 
     def _failed(self, context: CoordinatorContext[ShardT]) -> None:

@@ -9,10 +9,10 @@ from functools import partial
 from typing import NamedTuple
 
 from millstream.broker.network.connection import PendingReply
-from millstream.cluster.leader import ACKS_ALL, Leader
+from millstream.cluster.leader import Leader
 from millstream.cluster.partition import Partition
 from millstream.cluster.watermark import Watermark
-from millstream.errors import KafkaError, NotEnoughReplicasAfterAppend, NotLeaderOrFollower, RequestTimedOut
+from millstream.errors import KafkaError, NotLeaderOrFollower, RequestTimedOut
 
 
 class Wait(NamedTuple):
@@ -30,16 +30,6 @@ class Wait(NamedTuple):
 def timed_out() -> RequestTimedOut:
     """The client's time is up."""
     return RequestTimedOut("the batch was appended, but not committed within the timeout of the request")
-
-
-def why_not_acknowledged(partition: Partition, acks: int) -> KafkaError | None:
-    """What became of a batch while it waited to be committed: too few replicas may be left in sync."""
-    if acks == ACKS_ALL and partition.leading is not None:
-        try:
-            partition.leading.check_still_enough()
-        except NotEnoughReplicasAfterAppend as error:
-            return error
-    return None
 
 
 class PendingCommit:
@@ -76,7 +66,7 @@ class PendingCommit:
 
     def _reached(self, number: int, error: KafkaError | None) -> None:
         wait = self._remaining.pop(number)
-        error = error or why_not_acknowledged(wait.appended_to, self._acks)
+        error = error or wait.appended_to.why_not_acknowledged(self._acks)
         if error is not None:
             self._refuse(wait, error)
         if not self._remaining:

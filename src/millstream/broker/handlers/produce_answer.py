@@ -1,6 +1,6 @@
 """The answer to a Produce request while it comes together: what is known of it, and what it waits for.
 
-It may have to wait for batches whose records take longer to look into (`late_appends`), then for the high watermark (acks=all), or for
+It may have to wait for batches that take longer (`late_appends`), then for the high watermark (acks=all), or for
 the disk where a flush is due (`pending_commit`).
 """
 
@@ -31,7 +31,9 @@ from millstream.errors import (
     UnsupportedCompressionType,
 )
 from millstream.log.log import AppendResult
+from millstream.log.producer_state import TransactionalWrites
 from millstream.log.records.record_check import MAX_NAMED
+from millstream.transaction_errors import Unverified
 from millstream.wire.primitives import NodeEndpoint
 from millstream.wire.produce import (
     FIRST_WITH_LEADER,
@@ -65,10 +67,14 @@ class Asked(NamedTuple):
     acks: int
     timeout_ms: int
     client: Session
+    transactional_id: str | None = None
 
 
 class Late(NamedTuple):
-    """A batch whose records have to be looked into before it is appended; or only to say which of them are to blame, if it is refused."""
+    """A batch that is appended later: when its records were looked into, or the coordinator has confirmed the transaction that it begins.
+
+    One that is refused comes here, too, if it has to be found out which of its records are to blame.
+    """
 
     topic: int
     partition: int
@@ -95,7 +101,7 @@ class Answering:
             if isinstance(result, AppendResult):
                 answers.append(self.placed(index, result, partition, watermark, place=place))
             elif batch is not None and _is_late(result, asked.version):
-                self.late.append(Late(*place, bytes(batch), result if isinstance(result, KafkaError) else None))
+                self.late.append(Late(*place, bytes(batch), result if isinstance(result, InvalidTimestamp) else None))
                 answers.append(PartitionProduced(index))
             else:
                 answers.append(self.refused(index, as_kafka_error(result), partition))
@@ -125,10 +131,15 @@ class Answering:
         answers[wait.partition] = refused(answers[wait.partition].partition, error)
 
 
+def transactional_writes(asked: Asked) -> TransactionalWrites:
+    """Which transactional batches a request may append without asking the coordinator."""
+    return TransactionalWrites.REFUSED if asked.transactional_id is None else TransactionalWrites.CONTINUED
+
+
 def _is_late(error: Exception, version: int) -> bool:
-    """Whether this is not the end of it: there was no time, or it is not known yet which records are to blame."""
+    """Whether this is not the end of it: there was no time, a transaction begins, or it is not known yet which records are to blame."""
     is_unnamed = isinstance(error, InvalidTimestamp) and not error.record_errors
-    return isinstance(error, TakesLonger) or (is_unnamed and version >= FIRST_WITH_RECORD_ERRORS)
+    return isinstance(error, (TakesLonger, Unverified)) or (is_unnamed and version >= FIRST_WITH_RECORD_ERRORS)
 
 
 def refused(index: int, error: KafkaError, partition: Partition | None = None) -> PartitionProduced:

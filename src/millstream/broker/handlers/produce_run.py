@@ -3,7 +3,8 @@
 A producer sends the same bytes again and again: only the correlation id, the partition and the records differ. When a request for one
 partition has been handled, its connection may remember its shape. Each following request that has exactly that shape is not
 decoded; its batch is kept until the connection has handled what it received (or a request of another kind comes), and then the batches of
-each partition are appended by one call and all answers sent as one.
+each partition are appended by one call and all answers sent as one. A request that came alone may be appended with those of other
+connections (`produce_turn`).
 
     api key, version | correlation id | client id ... topic, 1 partition | partition | size, records | no tags
     ---- same ----     differs          -------------- same -----------    differs     differs         same
@@ -14,8 +15,8 @@ are good.
 """
 
 import struct
-from collections.abc import Callable
-from typing import Final, Self
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, Self
 
 from millstream.broker.handlers.produce_answer import Asked
 from millstream.broker.network.api import Request
@@ -31,7 +32,7 @@ _NO_TAGS: Final = memoryview(b"\x00\x00\x00")
 """After the records: no tagged fields of the partition, the topic and the request."""
 
 
-PartitionBatches = list[tuple[int, memoryview | None]]
+PartitionBatches = Sequence[tuple[int, memoryview | None]]
 """Partitions of one topic and a batch for each."""
 TakenRequest = tuple[int, tuple[int, memoryview]]
 """One request of a run: correlation id, and the partition with its batch."""
@@ -90,19 +91,32 @@ class ProduceShape:
         return (correlation_id, (index, frame[start:])) if start + size == len(frame) else None
 
 
+class Turn(Protocol):
+    """What the connections of this turn of the loop have in common (`produce_turn`)."""
+
+    def keep(self, connection: Connection, shape: ProduceShape, correlation_id: int, place: tuple[int, memoryview]) -> bool:
+        """Append and answer a single request at the end of the turn, with those of others; False if it is not to wait."""
+
+    def finish(self) -> None:
+        """Append and answer what is kept."""
+
+
 class ProduceRun:
     """The requests of one connection that wait for the end of their run."""
 
-    __slots__ = ("_append", "_batches", "_connection", "_correlation_ids", "_log", "_shape")
+    __slots__ = ("_append", "_batches", "_connection", "_correlation_ids", "_is_kept", "_log", "_shape", "_turn")
 
-    def __init__(self, connection: Connection, shape: ProduceShape, log: Log, append: "AppendRun") -> None:
+    def __init__(self, connection: Connection, shape: ProduceShape, log: Log, append: "AppendRun", turn: Turn) -> None:
         """`log` is that of one partition; all partitions of a topic have the same options."""
         self._connection = connection
         self._shape = shape
         self._log = log
         self._append = append
+        self._turn = turn
+        self._is_kept = False
+        """Whether a request may still be kept for the end of a turn."""
         self._correlation_ids: list[int] = []
-        self._batches: PartitionBatches = []
+        self._batches: list[tuple[int, memoryview]] = []
 
     def take(self, frame: memoryview) -> bool:
         """Take the request, if it belongs to the run. None does where records are looked into, nor once the topic was deleted."""
@@ -117,11 +131,24 @@ class ProduceRun:
 
     def finish(self) -> None:
         """Append and answer what was taken."""
+        if self._is_kept:
+            self._is_kept = False
+            self._turn.finish()
         if self._batches:
             correlation_ids, batches = self._correlation_ids, self._batches
             self._correlation_ids, self._batches = [], []
             self._append(self._connection, self._shape, correlation_ids, batches)
 
+    def finish_soon(self) -> None:
+        """The same, for a single request with those of other connections."""
+        batches, correlation_ids = self._batches, self._correlation_ids
+        if len(batches) == 1 and self._turn.keep(self._connection, self._shape, correlation_ids[0], batches[0]):
+            self._is_kept = True
+            batches.clear()
+            correlation_ids.clear()
+        else:
+            self.finish()
 
-AppendRun = Callable[[Connection, ProduceShape, list[int], PartitionBatches], None]
+
+AppendRun = Callable[[Connection, ProduceShape, Sequence[int], Sequence[tuple[int, memoryview]]], None]
 """Appends the batches and answers the requests of these correlation ids, each of which brought one of them."""

@@ -1,98 +1,72 @@
-"""InitProducerId (22), DescribeProducers (61), ListTransactions (66): idempotent producers, and no transactional ones yet.
+"""DescribeProducers (61), version 0: the producers that a partition knows."""
 
-InitProducerId 0-5. 2: flexible. 3: a producer may name its old id and epoch, both or neither (KIP-360). A producer without a transactional
-id always gets a new id in epoch 0. Transactions do not exist yet: a transactional id is answered with
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED, at which every client gives up at once; FindCoordinator has said so before, with a sentence.
-DescribeProducers 0. ListTransactions 0-2. 1: filter by duration. 2: filter by a pattern of ids (KIP-1152).
-"""
-
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
 
 from millstream.broker.failures import as_kafka_error, error_fields
-from millstream.broker.network.api import Fields, Later, Request, api
+from millstream.broker.network.api import Fields, Request, api
+from millstream.broker.network.outbox import Chunk
+from millstream.broker.storage.loop_turns import TaskTurns, in_turns
 from millstream.cluster.replicas import Replicas
 from millstream.cluster.topic_access import Operation
-from millstream.errors import InvalidRegularExpression, InvalidRequest, TransactionalIdAuthorizationFailed
-from millstream.groups.consumer.topic_patterns import TopicPattern
-from millstream.transactions.producer_ids import ProducerIds
+from millstream.log.producer_state import ProducerEntry
 from millstream.wire.api import ApiKey
+from millstream.wire.last_array import framed_with_elements, with_elements
+from millstream.wire.message_writer import message_writer
+from millstream.wire.schema import schema_at
 
 if TYPE_CHECKING:
     from millstream.wire.requests.describe_producers import DescribeProducersRequest
-    from millstream.wire.requests.init_producer_id import InitProducerIdRequest
-    from millstream.wire.requests.list_transactions import ListTransactionsRequest
-
-NONE = -1
-TRANSACTION_STATES = frozenset(
-    {"Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence"}
-)
 
 
 class ProducersFamily:
-    """Hands out producer ids and lists the producers that a partition knows."""
+    """Lists the producers that a partition knows."""
 
-    def __init__(self, replicas: Replicas, producer_ids: ProducerIds) -> None:
+    def __init__(self, replicas: Replicas) -> None:
         self._replicas = replicas
-        self._producer_ids = producer_ids
-
-    @api(ApiKey.INIT_PRODUCER_ID, 0, 5)
-    def init_producer_id(self, request: Request) -> Fields | Later:
-        """A new producer id."""
-        message: InitProducerIdRequest = request.decode()
-        has_old_id = message.producer_id != NONE
-        has_old_epoch = message.producer_epoch != NONE
-        if has_old_id is not has_old_epoch or message.transactional_id == "":
-            return _no_producer(InvalidRequest.code)
-        if message.transactional_id is not None:
-            return _no_producer(TransactionalIdAuthorizationFailed.code)
-        return self._new_producer()
-
-    async def _new_producer(self) -> Fields:
-        try:
-            return {"error_code": 0, "producer_id": await self._producer_ids.take(), "producer_epoch": 0}
-        except Exception as error:
-            return _no_producer(as_kafka_error(error).code)
 
     @api(ApiKey.DESCRIBE_PRODUCERS, 0, 0)
-    def describe_producers(self, request: Request) -> Fields:
+    def describe_producers(self, request: Request) -> Coroutine[Any, Any, Sequence[Chunk]]:
         """The producers whose sequences a partition remembers."""
-        message: DescribeProducersRequest = request.decode()
+        return self._describe_all(request, request.decode())
+
+    async def _describe_all(self, request: Request, message: "DescribeProducersRequest") -> Sequence[Chunk]:
+        """In turns: thousands of partitions may remember thousands of producers each."""
+        from millstream.wire.responses.describe_producers import TOPIC_RESPONSE  # a broker starts sooner without it
+
+        encode = message_writer(schema_at(TOPIC_RESPONSE, 0, is_flexible=True))
+        turns = TaskTurns()
         topics = []
         for topic in message.topics:
-            partitions = [{"partition_index": index, **self._describe(request, topic.name, index)} for index in topic.partition_indexes]
-            topics.append({"name": topic.name, "partitions": partitions})
-        return {"topics": topics}
+            partitions = [await self._describe(request, topic.name, index, turns) for index in topic.partition_indexes]
+            topics.append(with_elements(encode({"name": topic.name, "partitions": []}), partitions))
+        return [framed_with_elements(request.encode({"topics": []}), topics)]
 
-    @api(ApiKey.LIST_TRANSACTIONS, 0, 2)
-    def list_transactions(self, request: Request) -> Fields:
-        """The transactions that match a filter: none."""
-        message: ListTransactionsRequest = request.decode()
-        unknown = [state for state in dict.fromkeys(message.state_filters) if state not in TRANSACTION_STATES]
-        try:
-            TopicPattern(message.transactional_id_pattern or "")
-        except InvalidRegularExpression as error:
-            return {"error_code": error.code, "unknown_state_filters": [], "transaction_states": []}
-        return {"error_code": 0, "unknown_state_filters": unknown, "transaction_states": []}
+    async def _describe(self, request: Request, topic: str, index: int, turns: TaskTurns) -> bytes:
+        from millstream.wire.responses.describe_producers import PARTITION_RESPONSE, PRODUCER_STATE
 
-    def _describe(self, request: Request, topic: str, index: int) -> dict[str, object]:
+        error, known = None, []
+        await turns.share()
         try:
             partition = self._replicas.partition_for(request.session, Operation.READ, topic, index)
             partition.as_leader()
-            producers = [
-                {
-                    "producer_id": producer.producer_id,
-                    "producer_epoch": producer.epoch,
-                    "last_sequence": producer.last_sequence,
-                    "last_timestamp": producer.last_timestamp,
-                    "coordinator_epoch": -1,
-                    "current_txn_start_offset": -1,
-                }
-                for producer in partition.log.producers
-            ]
-        except Exception as error:
-            return {**error_fields(as_kafka_error(error)), "active_producers": []}
-        return {**error_fields(None), "active_producers": producers}
+            known = list(partition.log.producers)
+        except Exception as failure:
+            error = as_kafka_error(failure)
+        encode = message_writer(schema_at(PRODUCER_STATE, 0, is_flexible=True))
+        producers: list[bytes] = []
+        async for some in in_turns(known, turns):
+            producers += [encode(_shown(producer)) for producer in some]
+        encode = message_writer(schema_at(PARTITION_RESPONSE, 0, is_flexible=True))
+        return with_elements(encode({"partition_index": index, **error_fields(error), "active_producers": []}), producers)
 
 
-def _no_producer(error_code: int) -> Fields:
-    return {"error_code": error_code, "producer_id": NONE, "producer_epoch": NONE}
+def _shown(producer: ProducerEntry) -> Fields:
+    return {
+        "producer_id": producer.producer_id,
+        "producer_epoch": producer.epoch,
+        "last_sequence": producer.last_sequence,
+        "last_timestamp": producer.last_timestamp,
+        "coordinator_epoch": producer.coordinator_epoch,
+        "current_txn_start_offset": producer.transaction_first_offset,
+    }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from millstream.cli.argument_text import check_text
 from millstream.cli.kafka_client import Cluster, close_name
 from millstream.cli.parameters import DEFAULT_BROKERS, Brokers, ClientOptions, Output, OutputFormat, Registry, TopicName
 from millstream.cli.produce.deliveries import Deliveries, with_progress
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from confluent_kafka import Producer
 
 DELIVERY_TIMEOUT_MS = 30_000
+INTERRUPTED_S = 3.0
+"""How long Ctrl-C waits for what is under way."""
 
 
 class Codec(StrEnum):
@@ -108,9 +111,10 @@ def produce(
     client_options: ClientOptions = None,
 ) -> None:
     """Send records to a topic, from the arguments or from the lines of stdin, or follow files."""
+    check_text([topic, brokers, *(client_options or [])])
     _check(input_format, key, key_separator, by_key=by_key, tombstones=tombstones)
     _check_follow(values, acks, state, follow=follow)
-    headers = [(name, value.encode()) for name, value in (parse_assignment(text, "--header") for text in header or [])]
+    headers = [(name, os.fsencode(value)) for name, value in (parse_assignment(text, "--header") for text in header or [])]
     encode_key = _encoding(registry, topic, key_format, key_schema, is_key=True)
     encode_value = _encoding(registry, topic, value_format, value_schema, is_key=False)
     form: Callable[[bytes], Outgoing] = (
@@ -129,23 +133,24 @@ def produce(
             if follow:
                 _follow(values or [], form, deliveries, state=state, start=start)
             else:
-                _send([value.encode() for value in values] if values else _lines_of_stdin(), form, deliveries)
+                _send(map(os.fsencode, values) if values else _lines_of_stdin(), form, deliveries)
     except KeyboardInterrupt:
-        print(f"interrupted: {deliveries.summary()}", file=sys.stderr)
+        print(f"interrupted: {deliveries.summary()}{deliveries.doubt()}", file=sys.stderr)
         raise
-    _check_deliveries(deliveries, cluster)
-    print(deliveries.summary(), file=sys.stderr)
+    _report(deliveries, cluster)
 
 
-def _check_deliveries(deliveries: Deliveries, cluster: Cluster) -> None:
+def _report(deliveries: Deliveries, cluster: Cluster) -> None:
     if deliveries.failure is not None:
         arrived = f"{deliveries.count} records had arrived before"
         reason = cluster.refusal(deliveries.topic, deliveries.failure)
         raise CommandFailed(f"A record for {deliveries.topic!r} was not delivered to {cluster.brokers}: {reason} ({arrived}).")
+    print(deliveries.summary(), file=sys.stderr)
 
 
 def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else text.encode()
+    """The bytes that were typed, whatever they mean."""
+    return None if text is None else os.fsencode(text)
 
 
 def _check(input_format: Input, key: str | None, key_separator: str | None, *, by_key: bool, tombstones: bool) -> None:
@@ -188,13 +193,17 @@ def _encoding(registry: str | None, topic: str, chosen: SentFormat, schema: Path
 
 def _send(lines: Iterable[bytes], form: Callable[[bytes], Outgoing], deliveries: Deliveries) -> None:
     """Hand every line to the producer and wait until all are delivered or one has failed; also what was handed over before an error."""
+    at_most_s = None
     try:
         for line in with_progress(lines, deliveries):
             deliveries.hand_over(form(line))
             if deliveries.failure is not None:
                 break
+    except KeyboardInterrupt:
+        at_most_s = INTERRUPTED_S
+        raise
     finally:
-        deliveries.wait()
+        deliveries.wait(at_most_s=at_most_s)
 
 
 def _follow(files: list[str], form: Callable[[bytes], Outgoing], deliveries: Deliveries, *, state: Path | None, start: Edge) -> None:

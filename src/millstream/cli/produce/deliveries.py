@@ -88,6 +88,10 @@ class Deliveries:
         ]
         return f"sent {self.count} record{'' if self.count == 1 else 's'} to {self.topic}" + (": " + ", ".join(parts) if parts else "")
 
+    def doubt(self) -> str:
+        """What is not known, when nothing is waited for any more; nothing if all is."""
+        return f"; {count} more may have arrived or not" if (count := len(self.producer)) else ""
+
 
 def with_progress(lines: Iterable[T], deliveries: Deliveries) -> Iterator[T]:
     """The same lines; when it takes long and a person watches, how far it is on the last line of the terminal."""

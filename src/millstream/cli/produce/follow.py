@@ -16,6 +16,7 @@ from millstream.cli.produce.deliveries import Deliveries
 from millstream.cli.produce.follow_state import locked, read_state, write_state
 from millstream.cli.produce.followed_file import FilePlace, FollowedFile
 from millstream.cli.produce.record_form import Outgoing
+from millstream.errors import MillstreamError
 
 POLL_S: Final = 0.2
 SAVE_EVERY_S: Final = 1.0
@@ -57,6 +58,10 @@ class Follower:
             except KeyboardInterrupt:
                 if not self._save(followed, at_most_s=STOP_S):
                     self._say("not everything was delivered: the rest will be sent, some of it again, with the next run")
+            except MillstreamError:
+                # A line that cannot be sent: those before it must not be sent again whenever somebody starts this anew.
+                self._save(followed, at_most_s=STOP_S)
+                raise
             finally:
                 for one in followed:
                     one.close()

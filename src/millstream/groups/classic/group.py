@@ -10,8 +10,9 @@ the members' own affair. What a generation is stands in `generation`, how one fo
     SyncGroup         UNKNOWN_MEMBER_ID    REBALANCE_IN_PROGRESS waits; the leader's ends it      the assignment
     Heartbeat         UNKNOWN_MEMBER_ID    REBALANCE_IN_PROGRESS fine                             fine
     OffsetCommit      without generation   fine                  REBALANCE_IN_PROGRESS            fine
+    TxnOffsetCommit   without generation   fine                  fine                             fine
 
-A commit also counts as a sign of life, except in CompletingRebalance.
+An OffsetCommit also counts as a sign of life, except in CompletingRebalance; a TxnOffsetCommit is a producer's.
 """
 
 from collections.abc import Sequence
@@ -37,7 +38,7 @@ from millstream.groups.classic.member import ClassicMember
 from millstream.groups.classic.rebalance import ClassicRebalance
 from millstream.groups.classic.records import NO_TIMESTAMP, group_metadata_record
 from millstream.groups.classic.roster import ClassicRoster
-from millstream.groups.commands import CommitOffsets, Heartbeat, JoinGroup, LeaveGroup, LeavingMember, SyncGroup
+from millstream.groups.commands import CommitOffsets, CommitPendingOffsets, Heartbeat, JoinGroup, LeaveGroup, LeavingMember, SyncGroup
 from millstream.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from millstream.groups.settings import GroupSettings
 
@@ -268,7 +269,7 @@ class ClassicGroup:
         return self.state == EMPTY
 
     @property
-    def has_anybody(self) -> bool:
+    def has_clients(self) -> bool:
         """Whether there are members, or clients that were given an id and are expected back with it."""
         return len(self.roster) > 0 or len(self.roster.pending) > 0
 
@@ -289,6 +290,12 @@ class ClassicGroup:
         if self.state == COMPLETING_REBALANCE:
             raise RebalanceInProgress("the generation is not complete")
         self._rebalance.renew_session(member, now_ms)
+
+    def check_pending_commit(self, command: CommitPendingOffsets) -> None:
+        """Who says it is a member has to be one, of this generation (KIP-447); who does not say who it is may commit, as in Kafka."""
+        generation_id = command.generation_or_member_epoch
+        if generation_id >= 0 or (self.state != EMPTY and (command.member_id or command.instance_id is not None)):
+            self._check_member(command.member_id, command.instance_id, generation_id=generation_id)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Whoever reads the offsets of a classic group does not say who it is."""

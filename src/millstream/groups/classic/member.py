@@ -29,6 +29,7 @@ class ClassicMember:
         "member_id",
         "protocols",
         "rebalance_timeout_ms",
+        "reported_deadline_ms",
         "session_timeout_ms",
         "sync_waiter",
     )
@@ -48,6 +49,8 @@ class ClassicMember:
         self.sync_waiter: Waiter | None = None
         self.deadline_ms: int | None = None
         """When the session is over; None while nothing is expected from the member."""
+        self.reported_deadline_ms: int | None = None
+        """The end of a session that `silence` has reported."""
         self.is_new = False
 
     @classmethod
@@ -91,7 +94,12 @@ class ClassicMember:
     @property
     def is_excused(self) -> bool:
         """Whether the member may be silent because it is we who owe it an answer."""
-        return not self.is_new and (self.join_waiter is not None or self.sync_waiter is not None)
+        return not self.is_new and self.is_waiting
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request of it has not been answered yet."""
+        return self.join_waiter is not None or self.sync_waiter is not None
 
     def await_join(self, waiter: Waiter, outcome: Outcome) -> None:
         """A JoinGroup waits; one that waited before it is answered."""

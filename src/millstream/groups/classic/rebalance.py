@@ -20,6 +20,7 @@ import logging
 
 from millstream.coordinator_shard import CoordinatorRecord, Outcome
 from millstream.errors import RebalanceInProgress, UnknownMemberId, UnknownServerError
+from millstream.groups import silence
 from millstream.groups.classic.answers import join_error, sync_answer
 from millstream.groups.classic.generation import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGeneration
 from millstream.groups.classic.member import NO_ASSIGNMENT, ClassicMember
@@ -69,7 +70,7 @@ class ClassicRebalance:
     def renew_session(self, member: ClassicMember, now_ms: int, *, timeout_ms: int | None = None) -> None:
         """The member has given a sign of life."""
         member.deadline_ms = now_ms + (member.session_timeout_ms if timeout_ms is None else timeout_ms)
-        self.note_deadline(member.deadline_ms)
+        self.note_deadline(silence.due_ms(member.deadline_ms, member.session_timeout_ms))
 
     def drop(self, member: ClassicMember, outcome: Outcome) -> None:
         """Remove a member; if a request of its waits, the client is to join anew."""
@@ -208,6 +209,8 @@ class ClassicRebalance:
                     self._expire_join(outcome, now_ms=now_ms)
                 elif kind == "sync":
                     self._expire_sync(outcome, now_ms=now_ms)
+                elif kind == "silence":
+                    self._report_silence(member_id, now_ms=now_ms)
                 else:
                     self._expire_session(member_id, outcome, now_ms=now_ms)
             self._due_ms = min((timer[0] for timer in self._timers()), default=None)
@@ -216,6 +219,11 @@ class ClassicRebalance:
     def _timers(self) -> list[tuple[int, str, str]]:
         roster = self._generation.roster
         timers = [(member.deadline_ms, "session", member.member_id) for member in roster if member.deadline_ms is not None]
+        timers += [
+            (silence.due_ms(member.deadline_ms, member.session_timeout_ms), "silence", member.member_id)
+            for member in roster
+            if member.deadline_ms not in (None, member.reported_deadline_ms) and not member.is_waiting
+        ]
         timers += [(deadline_ms, "session", member_id) for member_id, deadline_ms in roster.pending.items()]
         if self._join_deadline_ms is not None:
             timers.append((self._join_deadline_ms, "join", ""))
@@ -245,6 +253,15 @@ class ClassicRebalance:
                 logger.info("group %s: %s did not ask for its assignment, and is removed", self._generation.group_id, member.member_id)
                 self.drop(member, outcome)
             self.prepare(outcome, now_ms=now_ms)
+
+    def _report_silence(self, member_id: str, *, now_ms: int) -> None:
+        member = self._generation.roster.get(member_id)
+        if member is None or member.deadline_ms is None:
+            return
+        if member.deadline_ms > now_ms:
+            timeout_ms = member.session_timeout_ms
+            silence.report(self._generation.group_id, member_id, deadline_ms=member.deadline_ms, timeout_ms=timeout_ms, now_ms=now_ms)
+        member.reported_deadline_ms = member.deadline_ms
 
     def _expire_session(self, member_id: str, outcome: Outcome, *, now_ms: int) -> None:
         roster = self._generation.roster

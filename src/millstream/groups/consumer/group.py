@@ -22,7 +22,16 @@ from collections.abc import Callable, Collection, Sequence
 from millstream.coordinator_shard import CoordinatorRecord, Fields, Outcome, Waiter
 from millstream.errors import KafkaError, NonEmptyGroup, UnsupportedVersion
 from millstream.groups.classic.group import ClassicGroup
-from millstream.groups.commands import CommitOffsets, ConsumerHeartbeat, Heartbeat, JoinGroup, LeaveGroup, SyncGroup
+from millstream.groups.commands import (
+    NO_GENERATION,
+    CommitOffsets,
+    CommitPendingOffsets,
+    ConsumerHeartbeat,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    SyncGroup,
+)
 from millstream.groups.consumer.admission import admit, check_current, known_member, leaver
 from millstream.groups.consumer.answers import consumer_heartbeat_answer, consumer_heartbeat_error, described
 from millstream.groups.consumer.classic_members import ClassicMembers
@@ -275,6 +284,13 @@ class ConsumerGroup:
         if member.metadata.classic is None and not command.understands_stale_epoch:
             raise UnsupportedVersion("OffsetCommit version 9 or above must be used by members using the modern group protocol")
         check_current(member, epoch)
+
+    def check_pending_commit(self, command: CommitPendingOffsets) -> None:
+        """As a commit, in all versions; and a producer that does not say which member it is may commit in any group."""
+        epoch = command.generation_or_member_epoch
+        is_anonymous = epoch == NO_GENERATION and not command.member_id and command.instance_id is None
+        if not is_anonymous and (epoch >= 0 or self._state.members):
+            check_current(known_member(self._state, command.member_id), epoch)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """A member that says who it is has to have the epoch it is in."""

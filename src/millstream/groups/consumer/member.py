@@ -22,13 +22,24 @@ UNKNOWN_MEMBER: Final = MemberMetadata(None, None, "", "", (), "", -1, None)
 class ConsumerMember:
     """One member."""
 
-    __slots__ = ("current", "join_deadline_ms", "member_id", "metadata", "rebalance_deadline_ms", "session_deadline_ms", "sync_deadline_ms")
+    __slots__ = (
+        "current",
+        "join_deadline_ms",
+        "member_id",
+        "metadata",
+        "rebalance_deadline_ms",
+        "reported_deadline_ms",
+        "session_deadline_ms",
+        "sync_deadline_ms",
+    )
 
     def __init__(self, member_id: str, metadata: MemberMetadata = UNKNOWN_MEMBER) -> None:
         self.member_id = member_id
         self.metadata = metadata
         self.current = NOT_ASSIGNED
         self.session_deadline_ms: int | None = None
+        self.reported_deadline_ms: int | None = None
+        """The end of a session that `silence` has reported."""
         self.rebalance_deadline_ms: int | None = None
         self.join_deadline_ms: int | None = None
         self.sync_deadline_ms: int | None = None

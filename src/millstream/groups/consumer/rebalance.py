@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Sequence
 from uuid import uuid4
 
 from millstream.coordinator_shard import CoordinatorRecord, Outcome
+from millstream.groups import silence
 from millstream.groups.classic.group import ClassicGroup
 from millstream.groups.consumer.assignors import ASSIGNORS, Candidate
 from millstream.groups.consumer.group_state import ConsumerGroupState, in_order
@@ -160,6 +161,8 @@ class ConsumerRebalance:
         for expression in sorted(filter(None, expressions)):
             self.forget_expression(expression, outcome)
         self.bump(outcome)
+        if not self.state.members:
+            logger.info("group %s has no members any more", self.state.group_id)
 
     def _becomes_classic(self, leaving: Collection[ConsumerMember], outcome: Outcome, *, now_ms: int) -> bool:
         """Turn into a classic group that rebalances, if only classic members are left and that is allowed."""
@@ -293,11 +296,27 @@ class ConsumerRebalance:
 
     def extend_session(self, member: ConsumerMember, now_ms: int) -> None:
         """The member has given a sign of life."""
+        timeout_ms = self._session_timeout_ms(member)
+        member.session_deadline_ms = now_ms + timeout_ms
+        self.watch(silence.due_ms(member.session_deadline_ms, timeout_ms))
+
+    def _session_timeout_ms(self, member: ConsumerMember) -> int:
         classic = member.metadata.classic
-        timeout_ms = self.settings.consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
-        member.session_deadline_ms = deadline_ms = now_ms + timeout_ms
-        if self._deadline_ms is None or deadline_ms < self._deadline_ms:
-            self._deadline_ms = deadline_ms
+        return self.settings.consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
+
+    def _report_silence(self, now_ms: int) -> int | None:
+        """Say who has been silent for long; answers when to look again."""
+        next_ms = []
+        for member in self.state.members.values():
+            deadline_ms, timeout_ms = member.session_deadline_ms, self._session_timeout_ms(member)
+            if deadline_ms is None or deadline_ms == member.reported_deadline_ms:
+                continue
+            if (due_ms := silence.due_ms(deadline_ms, timeout_ms)) > now_ms:
+                next_ms.append(due_ms)
+            else:
+                silence.report(self.state.group_id, member.member_id, deadline_ms=deadline_ms, timeout_ms=timeout_ms, now_ms=now_ms)
+                member.reported_deadline_ms = deadline_ms
+        return min(next_ms, default=None)
 
     def watch(self, deadline_ms: int) -> None:
         """Something becomes due then."""
@@ -328,6 +347,8 @@ class ConsumerRebalance:
             self._deadline_ms = min(
                 (deadline for deadline in deadlines.values() if deadline is not None and deadline > now_ms), default=None
             )
+            if (silence_ms := self._report_silence(now_ms)) is not None:
+                self.watch(silence_ms)
         return outcome
 
     def next_deadline_ms(self) -> int | None:

@@ -1,8 +1,8 @@
 """Which committed offsets have been kept long enough (KIP-211).
 
 An offset whose commit asked for a time of its own goes then; all others `offsets.retention.minutes` after the base that the group names:
-the moment it became empty, or the commit. Offsets of topics that a member reads never go, nor do any while the group says so. A group that
-has neither offsets nor members left is forgotten itself.
+the moment it became empty, or the commit. Offsets of topics that a member reads never go, nor do any while the group says so, nor where a
+transaction is open that will commit another one. A group that has neither offsets, real or pending, nor members left is forgotten itself.
 
 All groups are looked through every `offsets.retention.check.interval.ms`, some thousand offsets at a time, so that clients do not feel it.
 """
@@ -54,12 +54,14 @@ class OffsetExpiry:
         expired = []
         for topic, partition, committed in self._offsets.items(group.group_id):
             count += 1
-            if self._is_expired(group, committed, now_ms=now_ms) and not group.is_subscribed_to(topic):
+            is_old = self._is_expired(group, committed, now_ms=now_ms)
+            if is_old and not group.is_subscribed_to(topic) and not self._offsets.is_pending(group.group_id, topic, partition):
                 expired.append((topic, partition))
         for topic, partition in expired:
             self._offsets.remove(group.group_id, topic, partition, outcome=outcome)
         # A group that waits for something, such as a member that was given an id, is not forgotten under it.
-        if len(expired) == count and group.is_empty and group.next_deadline_ms() is None:
+        is_needed = self._offsets.is_group_pending(group.group_id) or group.next_deadline_ms() is not None
+        if len(expired) == count and group.is_empty and not is_needed:
             self._groups.forget(group, outcome)
         return count
 

@@ -46,17 +46,12 @@ class AbortedIndex(SparseIndex):
     def search(self, start: int, end: int) -> AbortedSearch:
         """The transactions that overlap [start, end)."""
         found = []
-        for number in range(self.last_at_or_below(start - 1) + 1, len(self)):
-            aborted = self.transaction(number)
-            if aborted.first_offset < end:
-                found.append(aborted)
-            if aborted.last_stable_offset >= end:
+        for _, producer_id, first_offset, last_offset, last_stable_offset in self.entries_from(self.last_at_or_below(start - 1) + 1):
+            if first_offset < end:
+                found.append(AbortedTransaction(producer_id, first_offset, last_offset, last_stable_offset))
+            if last_stable_offset >= end:
                 return AbortedSearch(found, is_complete=True)
         return AbortedSearch(found, is_complete=False)
-
-    def transaction(self, number: int) -> AbortedTransaction:
-        """The transaction at `number`."""
-        return AbortedTransaction._make(self.entry(number)[1:])
 
     def truncate_from(self, offset: int) -> None:
         """Forget the transactions whose marker lies at or behind the offset."""

@@ -13,11 +13,16 @@ from typing import Final, NamedTuple
 
 from millstream.buffer import Buffer
 from millstream.errors import KafkaError
-from millstream.wire.batch import CONTROL, TRANSACTIONAL
+from millstream.wire.batch import CODEC_MASK, CONTROL, FLAGS_POSITION, HEADER_SIZE, TRANSACTIONAL
 from millstream.wire.records import ProducerStamp, Record, decode_records, encode_batch
 
 KEY: Final = Struct(">hh")
 VALUE: Final = Struct(">hi")
+RECORD: Final = Struct(">5s hh s hi s")
+"""The record as all brokers write it, which is read without a look at anything else."""
+BEFORE_KEY: Final = bytes((2 * 16, 0, 0, 0, 2 * KEY.size))
+"""The length of the rest, no attributes, the time and the offset of the batch, the length of the key."""
+BEFORE_VALUE: Final = bytes((2 * VALUE.size,))
 ABORT: Final = 0
 COMMIT: Final = 1
 
@@ -41,6 +46,10 @@ def encode_marker(marker: Marker, producer: ProducerStamp, *, timestamp: int, of
 
 def read_marker(batch: Buffer) -> Marker | None:
     """What a control batch says; None if it is no marker of a transaction, or has no record any more."""
+    if len(batch) == HEADER_SIZE + RECORD.size and not batch[FLAGS_POSITION] & CODEC_MASK:
+        before_key, _, kind, before_value, _, coordinator_epoch, _ = RECORD.unpack_from(batch, HEADER_SIZE)
+        if (before_key, before_value) == (BEFORE_KEY, BEFORE_VALUE) and kind in (ABORT, COMMIT):
+            return Marker(kind == COMMIT, coordinator_epoch)
     try:
         _, _, key, value, _ = next(decode_records(batch))
     except (KafkaError, StopIteration):

@@ -9,7 +9,7 @@ from millstream.wire.records import ProducerStamp
 
 
 def append_marker(log: Log, marker: Marker, producer: ProducerStamp, *, transaction_version: int, leader_epoch: int, now_ms: int) -> int:
-    """Write the marker; its offset. InvalidProducerEpoch or TransactionCoordinatorFenced if somebody later was here.
+    """Write the marker; its offset. InvalidProducerEpoch or TransactionCoordinatorFenced if a later epoch was here.
 
     A marker for a producer without a transaction is written as well, as in Kafka: it may be the one that fences the producer.
     """

@@ -44,11 +44,16 @@ class OpenTransactions:
         self.decided.append((self.ongoing.pop(producer_id), marker_offset))
         return next(iter(self.ongoing.values()), marker_offset + 1)
 
-    def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Where the oldest transaction began whose end is not replicated; None if there is none."""
+    def replicated(self, high_watermark: int) -> None:
+        """Forget the transactions whose marker is replicated. To be called now and then, though nobody may read what is committed."""
         decided = self.decided
         while decided and decided[0][1] < high_watermark:
             decided.popleft()
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """Where the oldest transaction began whose end is not replicated; None if there is none."""
+        self.replicated(high_watermark)
+        decided = self.decided
         first_ongoing = next(iter(self.ongoing.values()), None)
         if not decided:
             return first_ongoing

@@ -4,12 +4,9 @@ Only forward, and never past the end of what is copied: a group that changes ove
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final
 
+from millstream.mirror.group_names import OWN_PREFIX
 from millstream.topic_partition import TopicPartition
-
-OWN_PREFIX: Final = "millstream-mirror-"
-"""How the groups of mirrors themselves begin."""
 
 Offsets = Mapping[TopicPartition, int]
 

@@ -193,7 +193,7 @@ async def test_mistake_of_ours_while_heartbeats_are_written_leaves_no_client_wai
         member = Answers()
         groups.handle(heartbeat("m"), member)
         with monkeypatch.context() as broken:
-            broken.setattr(context, "_append", lambda _records: 1 // 0)
+            broken.setattr(context, "_append", lambda _records, **_: 1 // 0)
             await asyncio.sleep(0)
         assert member.fields == [{"error_code": NotCoordinator.code}]
         assert not context.is_active

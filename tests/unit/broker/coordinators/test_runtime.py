@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from millstream.broker.coordinators.context import CoordinatorContext
 from millstream.broker.coordinators.runtime import CoordinatorRuntime, java_hash_code, partition_for
 from millstream.clock import SystemClock
 from millstream.cluster.partition import Partition
@@ -34,6 +35,12 @@ class Sums:
 
     def apply(self, record: CoordinatorRecord) -> None:
         self.sums[record.key.decode()] += int(record.value or b"0")
+
+    def apply_pending(self, record: CoordinatorRecord, producer_id: int) -> None:
+        raise AssertionError("nothing is added in a transaction")
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        raise AssertionError("nor does one end")
 
     def loaded(self, now_ms: int) -> Outcome:
         return Outcome()
@@ -75,6 +82,14 @@ class Opening(Sums):
         return self.add("opened", 1, Answers())
 
 
+class FarReaching(Outcome):
+    """An outcome that something follows from."""
+
+    @property
+    def has_consequences(self) -> bool:
+        return True
+
+
 class Answers(list[Fields]):
     """What a client was answered."""
 
@@ -87,7 +102,11 @@ class Answers(list[Fields]):
 
 @asynccontextmanager
 async def runtime_of(
-    partition: Partition, machine: type[Sums] = Sums, *, commit_timeout_ms: int = 60_000
+    partition: Partition,
+    machine: type[Sums] = Sums,
+    *,
+    commit_timeout_ms: int = 60_000,
+    on_committed: Callable[[CoordinatorContext[Sums], Outcome], None] | None = None,
 ) -> AsyncIterator[CoordinatorRuntime[Sums]]:
     """A runtime that has loaded the only partition of its topic."""
     tasks: list[asyncio.Task[None]] = []
@@ -99,8 +118,8 @@ async def runtime_of(
         runtime = CoordinatorRuntime(
             TOPIC,
             cast(Replicas, SimpleNamespace(topic=lambda _name: SimpleNamespace(partitions={0: partition}))),
-            new_shard=machine,
-            on_active=lambda _context: None,
+            new_shard=lambda _leader_epoch: machine(),
+            on_committed=on_committed,
             codec=Codec.NONE,
             load_bytes=1 << 20,
             commit_timeout_ms=commit_timeout_ms,
@@ -125,6 +144,57 @@ def ask(runtime: CoordinatorRuntime[Sums]) -> Answers:
     answers = Answers()
     runtime.read("a", lambda shard: {"sum": shard.sums["a"]}, answers)
     return answers
+
+
+def add_far_reaching(runtime: CoordinatorRuntime[Sums]) -> FarReaching:
+    outcome = FarReaching()
+    outcome.write(CoordinatorRecord(b"a", b"1"))
+    runtime.write("a", lambda _shard, _now_ms: outcome, Answers(), batched=True)
+    return outcome
+
+
+async def test_consequences_wait_for_the_commit_however_long_it_takes(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path)
+    partition = host(logs, topic=TOPIC, flush_messages=1)
+    followed: list[Outcome] = []
+    async with runtime_of(partition, commit_timeout_ms=1, on_committed=lambda _context, outcome: followed.append(outcome)) as runtime:
+        outcome = add_far_reaching(runtime)
+        answers = add(runtime, 1)
+        await eventually(lambda: answers == [{"error_code": CoordinatorNotAvailable.code}])
+        assert not followed
+        flush(partition)
+        assert not followed  # The one who has moved the watermark is not done yet.
+        await eventually(lambda: followed == [outcome])
+    logs.close()
+
+
+async def test_partition_that_is_lost_in_the_same_turn_has_no_consequences(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path)
+    partition = host(logs, topic=TOPIC, flush_messages=1)
+    followed: list[Outcome] = []
+    async with runtime_of(partition, on_committed=lambda _context, outcome: followed.append(outcome)) as runtime:
+        add_far_reaching(runtime)
+        runtime.context("a").write_batch()
+        flush(partition)
+        runtime.context("a").leading = cast(Any, None)  # Another epoch has begun.
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not followed
+    logs.close()
+
+
+async def test_machine_that_is_given_up_has_no_consequences(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path)
+    partition = host(logs, topic=TOPIC, flush_messages=1)
+    followed: list[Outcome] = []
+    async with runtime_of(partition, on_committed=lambda _context, outcome: followed.append(outcome)) as runtime:
+        add_far_reaching(runtime)
+        add(runtime, 1)
+        runtime.context("a").fail(NotCoordinator("given up"))
+        flush(partition)
+        await eventually(lambda: runtime.context("a").is_active)
+        assert not followed
+    logs.close()
 
 
 async def test_what_was_decided_is_answered_when_it_is_committed_and_replayed_by_the_next_runtime(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from millstream.errors import (
     StorageError,
     UnknownTopicOrPartition,
     UnsupportedCompressionType,
-    UnsupportedVersion,
 )
 from millstream.wire.api import ApiKey
 from millstream.wire.compression import Codec, compress
@@ -126,9 +125,7 @@ async def test_acks_0_is_not_answered_and_closes_on_an_error(replicas: Replicas,
     assert len(desk.closed) == 1
 
 
-@pytest.mark.parametrize(
-    ("fields", "code"), [({"acks": 2}, InvalidRequiredAcks.code), ({"transactional_id": "t"}, UnsupportedVersion.code)]
-)
+@pytest.mark.parametrize(("fields", "code"), [({"acks": 2}, InvalidRequiredAcks.code)])
 async def test_a_request_that_is_wrong_as_a_whole_writes_nothing(
     replicas: Replicas, family: ProduceFamily, desk: Desk, fields: dict[str, object], code: int
 ) -> None:

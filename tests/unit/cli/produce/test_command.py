@@ -1,5 +1,8 @@
+from collections.abc import Iterator
+
 import pytest
 
+from millstream.cli.produce import command
 from millstream.testing import Broker
 from tests.unit.cli.conftest import Millstream
 
@@ -77,3 +80,24 @@ def test_a_key_for_all_and_a_key_per_line_exclude_each_other(millstream: Millstr
 
 def test_a_header_needs_a_value(millstream: Millstream) -> None:
     assert millstream("produce", "t", "v", "-H", "name").code == 2
+
+
+def test_an_interruption_does_not_wait_for_a_broker_that_is_away_and_says_what_is_not_known(
+    millstream: Millstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Broker() as broker:
+        broker.create_topic("t")
+
+        def lines() -> Iterator[bytes]:
+            yield b"first"
+            broker.consume("t", 1)
+            broker.stop()
+            yield b"second"
+            raise KeyboardInterrupt
+
+        brokers = broker.bootstrap_servers
+        monkeypatch.setattr(command, "_lines_of_stdin", lines)
+        monkeypatch.setattr(command, "INTERRUPTED_S", 0.5)
+        outcome = millstream("produce", "t", "-b", brokers)
+    known = "interrupted: sent 1 record to t: partition 0 offsets 0-0; 1 more may have arrived or not\n"
+    assert (outcome.code, outcome.err) == (130, known)

@@ -43,6 +43,16 @@ def test_a_search_finds_what_overlaps(index: AbortedIndex, start: int, end: int,
     assert index.search(start, end) == (expected, is_complete)
 
 
+def test_a_search_goes_through_many_that_ended_while_an_older_one_was_open(tmp_path: Path) -> None:
+    index = AbortedIndex(Files(), tmp_path / "a")
+    all_of_them = [AbortedTransaction(number % 7, 10 * number, 10 * number + 25, 0) for number in range(1000)]
+    for aborted in all_of_them:
+        index.append(aborted)
+    for start, end in [(0, 1), (0, 9999), (1005, 1006), (5000, 6000), (9900, 12_000), (10_016, 10_017)]:
+        expected = [one for one in all_of_them if one.last_offset >= start and one.first_offset < end]
+        assert index.search(start, end) == (expected, False)
+
+
 def test_a_search_goes_on_in_later_segments(index: AbortedIndex, tmp_path: Path) -> None:
     later, last = AbortedIndex(Files(), tmp_path / "b"), AbortedIndex(Files(), tmp_path / "c")
     later.append(AbortedTransaction(9, 35, 60, 61))

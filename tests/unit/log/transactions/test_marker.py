@@ -4,6 +4,7 @@ import pytest
 
 from millstream.log.transactions.marker import Marker, encode_marker, read_marker
 from millstream.wire.batch import CONTROL, TRANSACTIONAL, read_header
+from millstream.wire.compression import Codec
 from millstream.wire.records import ProducerStamp, Record, encode_batch
 from tests.batches import decode_records
 
@@ -17,6 +18,13 @@ def test_a_marker_has_kafkas_bytes_and_is_read_back(is_commit: bool) -> None:
     [record] = decode_records(batch)
     assert (record.key, record.value) == (struct.pack(">hh", 0, is_commit), struct.pack(">hi", 0, 5))
     assert read_marker(batch) == Marker(is_commit, 5)
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+@pytest.mark.parametrize("more", [b"", b"of a later version"])
+def test_a_marker_of_another_shape_is_read_as_well(codec: Codec, more: bytes) -> None:
+    record = Record(0, 1, struct.pack(">hh", 0, 1) + more, struct.pack(">hi", 0, 5) + more)
+    assert read_marker(encode_batch([record], flags=CONTROL | TRANSACTIONAL, codec=codec)) == Marker(True, 5)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""`millstream txn`: transactions of any Kafka."""
