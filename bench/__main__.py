@@ -112,6 +112,12 @@ def metrics(*, quick: Quick = False, only: Only = None, rounds: Rounds = 0, opti
 
 
 @app.command()
+def processes(*, quick: Quick = False, only: Only = None, rounds: Rounds = 0, option: Option = None, directory: Scratch = None) -> None:
+    """Several brokers of one machine: start, memory, and CPU per message beside one process. Without Apache Kafka."""
+    _run(["processes"], quick=quick, only=only, rounds=rounds, peers=[Millstream(option or ())], directory=directory)
+
+
+@app.command()
 def registry(*, quick: Quick = False, kafka: WithKafka = False, millstream: WithMillstream = True, only: Only = None, rounds: Rounds = 0,
              option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
     """The schema registry: look-ups, registrations, start with 10 000 schemas, Avro beside confluent-kafka's."""
@@ -147,6 +153,14 @@ def tables(*, quick: Quick = False, kafka: WithKafka = False, millstream: WithMi
 
 
 @app.command()
+def transactions(*, quick: Quick = False, kafka: WithKafka = True, millstream: WithMillstream = True, only: Only = None, rounds: Rounds = 0,
+                 warm: Warm = False, option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
+    """Transactions: per second, CPU and time of each at several sizes, reading past aborted ones, ids after a restart."""
+    peers = _peers(kafka, millstream, options=option)
+    _run(["transactions"], quick=quick, only=only, rounds=rounds, warm=warm, peers=peers, directory=directory)
+
+
+@app.command()
 def mirror(*, quick: Quick = False, kafka: WithKafka = True, millstream: WithMillstream = True, only: Only = None, rounds: Rounds = 0,
            option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
     """A mirror between two brokers: throughput, CPU and delay, beside MirrorMaker 2 between two of Kafka's."""
@@ -157,7 +171,7 @@ def mirror(*, quick: Quick = False, kafka: WithKafka = True, millstream: WithMil
 def run_all(*, quick: Quick = False, kafka: WithKafka = True, millstream: WithMillstream = True, only: Only = None, rounds: Rounds = 0,
             option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
     """Every suite of one broker that has a Kafka to compare with, one after the other."""
-    suites = [suite for suite in SUITES if suite not in {"audit", "client", "cluster", "metrics", "pipeline"}]
+    suites = [suite for suite in SUITES if suite not in {"audit", "client", "cluster", "metrics", "pipeline", "processes"}]
     _run(suites, quick=quick, only=only, rounds=rounds, peers=_peers(kafka, millstream, options=option), directory=directory)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from bench.case import BenchError
-from bench.raw import RawConnection, request
+from bench.raw import RawConnection, request, string
 
 OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT = 8, 9, 10, 11, 12, 14, 68
 REBALANCE_IN_PROGRESS = 27
@@ -35,13 +35,13 @@ class Beat(NamedTuple):
 
 def find_coordinator_request(group: str) -> bytes:
     """FindCoordinator 1; asking makes the broker create the offsets topic."""
-    return request(FIND_COORDINATOR, 1, _string(group) + b"\x00")
+    return request(FIND_COORDINATOR, 1, string(group) + b"\x00")
 
 
 def join_request(group: str, member_id: str, *, data: bytes) -> bytes:
     """JoinGroup 3 of a consumer that wants no topics and says `data` to its leader."""
-    protocols = struct.pack(">i", 1) + _string("range") + _bytes(struct.pack(">hi", 0, 0) + _bytes(data))
-    body = _string(group) + struct.pack(">ii", TIMEOUT_MS, TIMEOUT_MS) + _string(member_id) + _string("consumer") + protocols
+    protocols = struct.pack(">i", 1) + string("range") + _bytes(struct.pack(">hi", 0, 0) + _bytes(data))
+    body = string(group) + struct.pack(">ii", TIMEOUT_MS, TIMEOUT_MS) + string(member_id) + string("consumer") + protocols
     return request(JOIN_GROUP, 3, body)
 
 
@@ -59,8 +59,8 @@ def parse_join(answer: bytes) -> Joined:
 
 def sync_request(group: str, member_id: str, *, generation: int, assignments: Mapping[str, bytes]) -> bytes:
     """SyncGroup 2; only the leader gives assignments."""
-    given = struct.pack(">i", len(assignments)) + b"".join(_string(name) + _bytes(data) for name, data in assignments.items())
-    return request(SYNC_GROUP, 2, _string(group) + struct.pack(">i", generation) + _string(member_id) + given)
+    given = struct.pack(">i", len(assignments)) + b"".join(string(name) + _bytes(data) for name, data in assignments.items())
+    return request(SYNC_GROUP, 2, string(group) + struct.pack(">i", generation) + string(member_id) + given)
 
 
 def check_sync(answer: bytes) -> None:
@@ -72,7 +72,7 @@ def check_sync(answer: bytes) -> None:
 
 def is_rebalancing(connection: RawConnection, group: str, member: Joined) -> bool:
     """Whether a Heartbeat tells the member to join again."""
-    body = _string(group) + struct.pack(">i", member.generation) + _string(member.member_id)
+    body = string(group) + struct.pack(">i", member.generation) + string(member.member_id)
     (error,) = struct.unpack_from(">h", connection.call(request(HEARTBEAT, 2, body)), 8)
     if error not in (0, REBALANCE_IN_PROGRESS):
         raise BenchError(f"Heartbeat answered error {error}")
@@ -81,9 +81,9 @@ def is_rebalancing(connection: RawConnection, group: str, member: Joined) -> boo
 
 def commit_request(group: str, topic: str, *, offsets: Mapping[int, int]) -> bytes:
     """OffsetCommit of a consumer that assigns its own partitions."""
-    partitions = b"".join(struct.pack(">iqi", number, offset, -1) + _string("") for number, offset in offsets.items())
-    body = _string(group) + struct.pack(">i", -1) + _string("") + struct.pack(">h", -1)
-    return request(OFFSET_COMMIT, 7, body + struct.pack(">i", 1) + _string(topic) + struct.pack(">i", len(offsets)) + partitions)
+    partitions = b"".join(struct.pack(">iqi", number, offset, -1) + string("") for number, offset in offsets.items())
+    body = string(group) + struct.pack(">i", -1) + string("") + struct.pack(">h", -1)
+    return request(OFFSET_COMMIT, 7, body + struct.pack(">i", 1) + string(topic) + struct.pack(">i", len(offsets)) + partitions)
 
 
 def commit_error(answer: bytes) -> int:
@@ -95,7 +95,7 @@ def commit_error(answer: bytes) -> int:
 
 def fetch_request(group: str, topic: str, *, partition: int) -> bytes:
     """OffsetFetch 5 for one partition."""
-    return request(OFFSET_FETCH, 5, _string(group) + struct.pack(">i", 1) + _string(topic) + struct.pack(">ii", 1, partition))
+    return request(OFFSET_FETCH, 5, string(group) + struct.pack(">i", 1) + string(topic) + struct.pack(">ii", 1, partition))
 
 
 def fetched_offset(answer: bytes) -> int | None:
@@ -126,7 +126,7 @@ def heartbeat_request(
     timeout = TIMEOUT_MS if topics is not None else -1
     body = _compact(group) + _compact(member_id) + struct.pack(">i", epoch) + b"\x00\x00" + struct.pack(">i", timeout)
     body += names + b"\x00" + b"\x00" + partitions + b"\x00"
-    header = struct.pack(">hhi", CONSUMER_GROUP_HEARTBEAT, 1, 1) + _string("bench") + b"\x00"
+    header = struct.pack(">hhi", CONSUMER_GROUP_HEARTBEAT, 1, 1) + string("bench") + b"\x00"
     return struct.pack(">i", len(header) + len(body)) + header + body
 
 
@@ -155,10 +155,6 @@ def topic_id_in(answer: bytes) -> bytes | None:
     if answer[position] == 0xFF or answer[position + 1] < 2:
         return None
     return answer[position + 2 : position + 18]
-
-
-def _string(text: str) -> bytes:
-    return struct.pack(">h", len(text)) + text.encode()
 
 
 def _bytes(data: bytes) -> bytes:

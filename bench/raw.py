@@ -63,7 +63,7 @@ class RawConnection:
 
     def partitions(self, topic: str) -> dict[int, PartitionView]:
         """The topic's partitions, by their numbers; none while the broker does not know the topic."""
-        answer = self.call(request(METADATA, 1, struct.pack(">i", 1) + _string(topic)))
+        answer = self.call(request(METADATA, 1, struct.pack(">i", 1) + string(topic)))
         (brokers,) = struct.unpack_from(">i", answer, 4)
         position = 8
         for _ in range(brokers):
@@ -101,18 +101,18 @@ class RawConnection:
 
     def offset_at(self, topic: str, partition: int, *, timestamp_ms: int) -> int:
         """The first offset at or after a time, by ListOffsets; -1 if there is none."""
-        body = struct.pack(">ii", -1, 1) + _string(topic) + struct.pack(">iiq", 1, partition, timestamp_ms)
+        body = struct.pack(">ii", -1, 1) + string(topic) + struct.pack(">iiq", 1, partition, timestamp_ms)
         answer = self.call(request(LIST_OFFSETS, 1, body))
-        error, _, offset = struct.unpack_from(">hqq", answer, 4 + 4 + len(_string(topic)) + 4 + 4)
+        error, _, offset = struct.unpack_from(">hqq", answer, 4 + 4 + len(string(topic)) + 4 + 4)
         if error:
             raise BenchError(f"ListOffsets of {topic}-{partition} answered error {error}")
         return int(offset)
 
     def fetch_size(self, topic: str, partition: int, *, offset: int, max_bytes: int) -> int:
         """Fetch once without waiting; the number of record bytes that came."""
-        body = struct.pack(">iiiib", -1, 0, 0, max_bytes, 0) + struct.pack(">i", 1) + _string(topic)
+        body = struct.pack(">iiiib", -1, 0, 0, max_bytes, 0) + struct.pack(">i", 1) + string(topic)
         answer = self.call(request(FETCH, 4, body + struct.pack(">iiqi", 1, partition, offset, max_bytes)))
-        position = 4 + 4 + 4 + len(_string(topic)) + 4 + 4
+        position = 4 + 4 + 4 + len(string(topic)) + 4 + 4
         error, _, _, aborted = struct.unpack_from(">hqqi", answer, position)
         if error:
             raise BenchError(f"Fetch of {topic}-{partition} at {offset} answered error {error}")
@@ -131,7 +131,7 @@ class RawConnection:
 
 def request(api_key: int, version: int, body: bytes) -> bytes:
     """A whole frame with header version 1; a flexible body begins with the one byte that header version 2 has more."""
-    message = struct.pack(">hhi", api_key, version, 1) + _string("bench") + body
+    message = struct.pack(">hhi", api_key, version, 1) + string("bench") + body
     return struct.pack(">i", len(message)) + message
 
 
@@ -142,7 +142,7 @@ def produce_request(topic: str, partition: int, *, batch: bytes, acks: int = 1) 
 
 def produce_many_request(topic: str, partitions: Sequence[int], *, batch: bytes, acks: int = 1, timeout_ms: int = 30_000) -> bytes:
     """A whole Produce frame with the same batch for several partitions."""
-    body = struct.pack(">hhii", -1, acks, timeout_ms, 1) + _string(topic) + struct.pack(">i", len(partitions))
+    body = struct.pack(">hhii", -1, acks, timeout_ms, 1) + string(topic) + struct.pack(">i", len(partitions))
     return request(PRODUCE, 3, body + b"".join(struct.pack(">ii", partition, len(batch)) + batch for partition in partitions))
 
 
@@ -202,5 +202,6 @@ def _varint(number: int) -> bytes:
     return bytes(encoded)
 
 
-def _string(text: str) -> bytes:
+def string(text: str) -> bytes:
+    """A string as versions without flexible fields have it."""
     return struct.pack(">h", len(text.encode())) + text.encode()

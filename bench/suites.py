@@ -30,13 +30,16 @@ from bench.peers.kafka import CLUSTER_HEAP
 from bench.pipeline import PipelineLoad, PipelineShares
 from bench.pipeline_delay import PipelineDelay
 from bench.pipeline_growth import GrowingBacklog, GrowingPartitions, GrowingVersions
+from bench.processes import ProcessesProduce, ProcessesStart
 from bench.produce import Produce, Workload
+from bench.reassign import Reassign
 from bench.registry import AvroSerialisers, Registrations, RegistryLookups, RegistryStart
 from bench.restart import Restart
 from bench.spark_read import SparkAvro, SparkCount, SparkMemory, SparkStream
-from bench.spark_write import SparkWrite, SparkWriteTyped
+from bench.spark_write import SparkWrite, SparkWriteOnce, SparkWriteTyped
 from bench.startup import Startup
 from bench.tables import TablesRaw, TablesTyped
+from bench.transactions import ReadCommitted, TransactionalIdsLoad, Transactions
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,7 @@ class Sizes:
     session_timeout_ms: int = SESSION_TIMEOUT_MS
     cluster_partitions: int = 1000
     missed_megabytes: int = 1000
+    moved_megabytes: int = 10_000
     mirrored_megabytes: int = 2000
     audited_topics: int = 1000
     audited_buckets: int = 1000
@@ -82,6 +86,9 @@ class Sizes:
     loaded_backlogs: tuple[int, ...] = (1_000_000, 4_000_000, 16_000_000)
     loaded_versions: tuple[int, ...] = (1, 10, 50)
     delay_seconds: float = 30.0
+    transactions: int = 2_000
+    transactional_messages: int = 500_000
+    transactional_ids: int = 100_000
 
 
 FULL = Sizes(2_000_000, 1_000_000, 50_000, 10, 500_000, (1, 100, 1000), (100, 2000), 1000, (1, 100, 1000), 5.0)
@@ -90,9 +97,10 @@ QUICK = Sizes(200_000, 100_000, 10_000, 3, 100_000, (1, 100), (10, 100), 200, (1
               client_messages=200_000, client_rates=(100, 10_000), client_seconds=3.0,
               lookups=4_000, registrations=200, schemas=1_000, avro_messages=10_000, spark_rows=400_000, table_rows=400_000,
               neighbour_batches=20_000, neighbour_records=100_000, neighbour_topics=20,
-              session_timeout_ms=3000, cluster_partitions=100, missed_megabytes=100, mirrored_megabytes=200,
+              session_timeout_ms=3000, cluster_partitions=100, missed_megabytes=100, moved_megabytes=300, mirrored_megabytes=200,
               audited_topics=100, audited_buckets=100, sampled_partitions=(100,), loaded_rows=100_000,
-              loaded_backlogs=(100_000, 400_000, 1_600_000), delay_seconds=6.0)  # fmt: skip
+              loaded_backlogs=(100_000, 400_000, 1_600_000), delay_seconds=6.0, transactions=200,
+              transactional_messages=50_000, transactional_ids=10_000)  # fmt: skip
 
 
 def single(sizes: Sizes) -> list[Case]:
@@ -122,6 +130,8 @@ def cluster(sizes: Sizes) -> list[Case]:
         Failover(session_timeout_ms=sizes.session_timeout_ms),
         ManyLeaders(sizes.cluster_partitions, session_timeout_ms=sizes.session_timeout_ms),
         CatchUp(sizes.missed_megabytes),
+        Reassign(sizes.moved_megabytes),
+        Reassign(sizes.moved_megabytes, throttle="100MB"),
     ]
 
 
@@ -184,7 +194,15 @@ def registry(sizes: Sizes) -> list[Case]:
 def spark(sizes: Sizes) -> list[Case]:
     """Topics in Spark, beside Spark's own connector."""
     rows = sizes.spark_rows
-    return [SparkCount(rows), SparkStream(rows), SparkAvro(rows), SparkMemory(rows), SparkWrite(rows), SparkWriteTyped(rows)]
+    return [
+        SparkCount(rows),
+        SparkStream(rows),
+        SparkAvro(rows),
+        SparkMemory(rows),
+        SparkWrite(rows),
+        SparkWriteTyped(rows),
+        SparkWriteOnce(rows),
+    ]
 
 
 def pipeline(sizes: Sizes) -> list[Case]:
@@ -204,6 +222,19 @@ def tables(sizes: Sizes) -> list[Case]:
     return [TablesRaw(sizes.table_rows), TablesTyped(sizes.table_rows)]
 
 
+def transactions(sizes: Sizes) -> list[Case]:
+    """Transactions of several sizes, reading past aborted ones, ids after a restart."""
+    return [
+        *(
+            Transactions(sizes.transactions // (10 if messages == 1_000 else 1), messages=messages, partitions=partitions)
+            for messages in (1, 10, 1_000)
+            for partitions in (1, 10)
+        ),
+        ReadCommitted(sizes.transactional_messages),
+        TransactionalIdsLoad(sizes.transactional_ids, max_rounds=1),
+    ]
+
+
 def mirror(sizes: Sizes) -> list[Case]:
     """A mirror between two brokers, beside MirrorMaker 2."""
     return [Mirroring(sizes.mirrored_megabytes, seconds=sizes.latency_seconds)]
@@ -219,6 +250,11 @@ def metrics(sizes: Sizes) -> list[Case]:
     return [Metrics(count, seconds=2 * sizes.latency_seconds) for count in sizes.sampled_partitions]
 
 
+def processes(sizes: Sizes) -> list[Case]:
+    """Several brokers of one machine, beside one. Millstream only."""
+    return [ProcessesStart(4), ProcessesProduce(sizes.messages_small_batches, processes=2)]
+
+
 SUITES: dict[str, Callable[[Sizes], list[Case]]] = {
     "single": single,
     "cluster": cluster,
@@ -231,7 +267,9 @@ SUITES: dict[str, Callable[[Sizes], list[Case]]] = {
     "spark": spark,
     "pipeline": pipeline,
     "tables": tables,
+    "transactions": transactions,
     "mirror": mirror,
     "audit": audit,
     "metrics": metrics,
+    "processes": processes,
 }

@@ -115,7 +115,7 @@ class Cluster(Service):
     def is_settled(self, topic: str, *, partitions: int) -> bool:
         """Whether every running node sees every partition led and fully in sync."""
         return all(
-            len(view) == partitions and all(one.leader in self.nodes and len(one.in_sync) == self.replicas for one in view.values())
+            len(view) == partitions and all(one.leader in self.nodes and len(one.in_sync) == len(one.replicas) for one in view.values())
             for view in self.views(topic)
         )
 

@@ -22,6 +22,7 @@ AREAS: Final[Mapping[str, tuple[str, ...]]] = {
     "audit": ("millstream.audit", "millstream.audited", "millstream.auditor"),
     "cluster": ("millstream.broker.cluster", "millstream.cluster", "millstream.coordination", "millstream.zookeeper"),
     "groups": ("millstream.broker.coordinators", "millstream.groups"),
+    "transactions": ("millstream.broker.transactions", "millstream.transactions"),
     "metrics": ("millstream.broker.metrics", "millstream.monitoring"),
     "network": ("millstream.broker.network",),
     "registry": ("millstream.registry",),
@@ -64,7 +65,11 @@ class OneLine(logging.Formatter):
 
 
 class JsonLine(logging.Formatter):
-    """An object per event, with the time in UTC."""
+    """An object per event, with the time in UTC; `source`: which of several processes that write to one place."""
+
+    def __init__(self, source: str = "") -> None:
+        super().__init__()
+        self._source = {"source": source} if source else {}
 
     def format(self, record: logging.LogRecord) -> str:
         seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
@@ -74,6 +79,7 @@ class JsonLine(logging.Formatter):
             "area": area_of(record.name),
             "logger": record.name,
             "message": record.getMessage(),
+            **self._source,
         }
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
@@ -86,10 +92,11 @@ def area_of(logger: str) -> str:
     return max(fitting, default=(0, ""))[1]
 
 
-def log_to_stderr(levels: str, form: str = "text") -> None:
-    """Send everything of at least these levels (`LogLevels`) to stderr."""
+def log_to_stderr(levels: str, form: str = "text", *, source: str = "") -> None:
+    """Send everything of at least these levels (`LogLevels`) to stderr; `source` names the process, where several write to one."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLine() if form == "json" else OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    name = f"[{source}] %(name)s" if source else "%(name)s"
+    handler.setFormatter(JsonLine(source) if form == "json" else OneLine(f"%(asctime)s %(levelname)s {name}: %(message)s"))
     parsed = LogLevels.parse(levels)
     logging.basicConfig(level=parsed.level.upper(), handlers=[handler])
     for name, level in parsed.loggers.items():

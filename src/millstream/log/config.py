@@ -13,6 +13,7 @@ LONG_MAX = 2**63 - 1
 DAY_MS = 86_400_000
 
 
+_SETS = ("cleanup_policy", "leader_replication_throttled_replicas", "follower_replication_throttled_replicas")
 _DEFAULT_LEVELS = {"gzip": -1, "lz4": 9, "zstd": 3}
 
 
@@ -48,6 +49,9 @@ class LogConfig:
     max_compaction_lag_ms: int = LONG_MAX
     check_records: bool = False
     mirror_source: str = ""
+    leader_replication_throttled_replicas: frozenset[str] = frozenset()
+    """As `partition:broker`, or `*` for all."""
+    follower_replication_throttled_replicas: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, values: Mapping[str, object]) -> Self:
@@ -57,10 +61,10 @@ class LogConfig:
             name = field.name.replace("_", ".")
             if name in values:
                 known[field.name] = values[name]
-        policy = known.get("cleanup_policy")
-        if policy is not None:
-            names = policy.split(",") if isinstance(policy, str) else policy
-            known["cleanup_policy"] = frozenset(name.strip() for name in names if name.strip())
+        for name in _SETS:
+            if (elements := known.get(name)) is not None:
+                names = elements.split(",") if isinstance(elements, str) else elements
+                known[name] = frozenset(element.strip() for element in names if element.strip())
         return cls(**known)
 
     @property

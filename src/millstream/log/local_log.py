@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from millstream.files import FileHandle
 from millstream.log import leader_epochs
-from millstream.log.config import LogConfig
+from millstream.log.config import LONG_MAX, LogConfig
 from millstream.log.directories.checkpoints import PARTITION_METADATA, render_partition_metadata
 from millstream.log.directories.directory import LogDirectory
 from millstream.log.flush import Flush
@@ -48,6 +48,14 @@ class LocalLog:
     last_flush_ms: int
     is_flush_wanted: bool = False
     """Whether retention waits for the next flush, though nothing may have been appended."""
+    is_moving: bool = False
+    """Whether it is being copied to another directory (`moving`): it is not compacted meanwhile."""
+    is_held: bool = False
+    """Whether no flush begins: what is durable here must not pass what is durable in the copy that is about to take its place."""
+    is_arriving: bool = False
+    """Whether the files it took the place of still have their name: the log must not be deleted, or moved on, before they have lost it."""
+    lowest_cut: int = LONG_MAX
+    """The lowest offset at which it was cut since a copy was last compared with it."""
     has_aborted: bool = False
     """Whether transactions were aborted in any segment, now or at some time: if not, readers need not look for them."""
     _running: Flush | None = None
@@ -67,6 +75,11 @@ class LocalLog:
         path, files = self.path / PARTITION_METADATA, self.directory.files
         files.write_all(files.open(path, create=True), [render_partition_metadata(topic_id)], 0)
         self._note(path, self.path, self.path.parent)
+
+    @property
+    def is_flushing(self) -> bool:
+        """Whether a flush is under way."""
+        return self._running is not None
 
     # -- segments
 
@@ -94,6 +107,7 @@ class LocalLog:
     def begin_cut(self, offset: int) -> Flush | None:
         """From now on nothing at or after `offset` counts as durable; a flush under way, which says nothing of the log any more."""
         running, self._running = self._running, None
+        self.lowest_cut = min(self.lowest_cut, offset)
         self.durable_end = min(self.durable_end, offset)
         return running
 
@@ -150,8 +164,8 @@ class LocalLog:
         return is_late or unflushed >= config.flush_messages or self.segments.active.base_offset > self.durable_end
 
     def begin_flush(self, end_offset: int) -> Flush | None:
-        """What has to be synced so that everything below `end_offset` is durable; None if it is, or while a flush is under way."""
-        if self._running is not None or (end_offset == self.durable_end and not self.is_flush_wanted):
+        """What has to be synced so that everything below `end_offset` is durable; None if it is, or while one runs or is held back."""
+        if self.is_held or self._running is not None or (end_offset == self.durable_end and not self.is_flush_wanted):
             return None
         with self.directory.guarded("flushing a log"):
             self._running = self._collect(end_offset)
@@ -225,6 +239,7 @@ class LocalLog:
         """Nothing that is remembered of the files may lie at or behind `end`."""
         self.snapshots.remove_above(end)
         self.closed_end = -1
+        self.lowest_cut = min(self.lowest_cut, end)
         if self._running is not None:
             self._running.end_offset = min(self._running.end_offset, end)
         self._directories.add(self.path)

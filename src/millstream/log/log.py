@@ -27,6 +27,8 @@ from millstream.log.directories.directory import LogDirectory
 from millstream.log.flush import Flush
 from millstream.log.leader_epochs import EpochEnd
 from millstream.log.loading import LoadOrder, load_log
+from millstream.log.local_log import LocalLog
+from millstream.log.producer_state import TransactionalWrites, without_transactional_id
 from millstream.log.records import record_check
 from millstream.log.records.batch_check import check_batch, check_copied_batches, check_own_batch
 from millstream.log.records.record_check import CheckedBatch, RecordCheck
@@ -34,8 +36,9 @@ from millstream.log.records.timestamp_search import OffsetSearch
 from millstream.log.region import FileRegion, find_region, find_stretch
 from millstream.log.segment import MAX_RELATIVE_OFFSET
 from millstream.topic_partition import TopicPartition
-from millstream.wire.batch import NO_TIMESTAMP, STAMPED_SIZE, BatchHeader, stamp
+from millstream.wire.batch import NO_TIMESTAMP, STAMPED_SIZE, TRANSACTIONAL, BatchHeader, stamp
 
+REFUSED = TransactionalWrites.REFUSED
 MAX_STAGED = 1000
 """Buffers that one call writes, two per batch; Linux takes 1024."""
 
@@ -58,25 +61,24 @@ class Log:
         self.topic_partition = topic_partition
         self.topic, self.partition = topic_partition
         self.topic_id: uuid.UUID | None = None
-        self.path = path
-        self.directory = directory
+        self.use(loaded.local)
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
-        self.segments = loaded.local.segments
         self.producers = loaded.producers
-        self.epochs = loaded.local.epochs
         self.is_closed = False
-        self.is_truncating = False
-        """Whether a thread is cutting it (`truncation`)."""
+        self.is_truncating = False  # by a thread (`truncation`)
         self.truncation_count = 0
         """Whoever works on a copy of the segments sees by it whether they are still the same."""
-        self.local = loaded.local
-        self._active = self.segments.active
         self._staged: list[Buffer] = []
         self.bytes_written = 0  # since it was opened
         self._append_from = (0, 0)
         """Log end offset and position in the active segment before what is being appended."""
         self.update_config(order.config)
+
+    def use(self, local: LocalLog) -> None:
+        """Go on with these files, which hold all that the log does: after it was opened, and when it has moved (`moving`)."""
+        self.local, self.directory, self.path = local, local.directory, local.path
+        self.segments, self.epochs, self._active = local.segments, local.epochs, local.segments.active
 
     # -- what it is now
 
@@ -112,14 +114,13 @@ class Log:
     def update_config(self, config: LogConfig) -> None:
         """Use other options from now on."""
         self.config = config
-        self.looks_into_records = record_check.is_needed(config)
-        """Whether an append costs time per record."""
-        self.is_mirrored = bool(config.mirror_source)
-        """Whether only a mirror may write to it."""
+        self.looks_into_records = record_check.is_needed(config)  # then an append costs time per record
+        self.is_mirrored = bool(config.mirror_source)  # then only a mirror may write to it
         self.takes_runs = not (self.looks_into_records or self.is_closed)
         """Whether several batches may be handed over at once: it is in use, and each takes next to no time."""
         self._is_rewriting = config.is_log_append_time or self.looks_into_records
-        self._is_only_checking = not config.is_log_append_time and config.compression_type == "producer"
+        self._own_codecs = frozenset() if config.is_log_append_time else record_check.kept_codecs(config)
+        """The codecs in which what the broker itself wrote is stored as it is, unseen."""
         self._active.update_config(config)
         self.directory.to_flush.add(self.topic_partition)
 
@@ -149,13 +150,14 @@ class Log:
         now_ms: int,
         is_own: bool = False,
         checked: CheckedBatch | None = None,
+        transactional: TransactionalWrites = REFUSED,
     ) -> AppendResult:
         """Check and write a producer's batch at the end of the log; the broker's own are not looked into and may be large.
 
         `checked` is what came out of `begin_record_check`; it counts if the options are still the same.
         """
         try:
-            result = self._stage(batch, leader_epoch=leader_epoch, now_ms=now_ms, is_own=is_own, checked=checked)
+            result = self._stage(batch, leader_epoch, now_ms, is_own, checked, transactional)
             self._write_staged()
         except BaseException as error:
             if self._staged:
@@ -163,13 +165,15 @@ class Log:
             raise
         return result
 
-    def append_run_as_leader(self, batches: Iterable[Buffer], *, leader_epoch: int, now_ms: int) -> list[AppendResult | Exception]:
+    def append_run_as_leader(
+        self, batches: Iterable[Buffer], *, leader_epoch: int, now_ms: int, transactional: TransactionalWrites = REFUSED
+    ) -> list[AppendResult | Exception]:
         """Check batches one by one and write those that are right by one call; per batch its place, or what is wrong with it."""
         results: list[AppendResult | Exception] = []
         try:
             for batch in batches:
                 try:
-                    results.append(self._stage(batch, leader_epoch=leader_epoch, now_ms=now_ms))
+                    results.append(self._stage(batch, leader_epoch, now_ms, False, None, transactional))
                 except Exception as error:  # noqa: BLE001 -- handed on: what one batch brings up is no harm to those before and behind it
                     results.append(error)
             self._write_staged()
@@ -183,26 +187,22 @@ class Log:
             return [self._unusable()] * len(results)
         return results
 
-    def _stage(
-        self,
-        batch: Buffer,
-        *,
-        leader_epoch: int,
-        now_ms: int,
-        is_own: bool = False,
-        checked: CheckedBatch | None = None,
+    def _stage(  # noqa: PLR0917 -- called for every batch
+        self, batch: Buffer, leader_epoch: int, now_ms: int, is_own: bool, checked: CheckedBatch | None, transactional: TransactionalWrites
     ) -> AppendResult:
         """Check a batch and give it its place; `_write_staged` has to follow before anything else is done with the log."""
         if self.is_closed or self.directory.offline is not None:
             raise self._unusable()
         header = check_own_batch(batch, self.config) if is_own else check_batch(batch, self.config, now_ms=now_ms)
         if header.producer_id >= 0:
-            written = self.producers.check(header)
+            written = self.producers.check(header, TransactionalWrites.VERIFIED if is_own else transactional)
             if written is not None:
                 time_ms = written.timestamp if self.config.is_log_append_time else NO_TIMESTAMP
                 return AppendResult(written.base_offset, written.last_offset, time_ms, self.log_start_offset, True)
+        elif header.attributes & TRANSACTIONAL and transactional is REFUSED and not is_own:
+            raise without_transactional_id()
         append_time_ms = NO_TIMESTAMP
-        if self._is_rewriting and not (is_own and self._is_only_checking):
+        if self._is_rewriting and not (is_own and header.codec in self._own_codecs):
             batch, header, append_time_ms = record_check.as_stored(batch, header, config=self.config, now_ms=now_ms, known=checked)
         size = len(batch)
         max_timestamp = header.max_timestamp
@@ -299,7 +299,9 @@ class Log:
 
     # -- reading
 
-    def read(self, offset: int, *, max_bytes: int, limit_offset: int, min_one_batch: bool = True) -> FileRegion | None:
+    def read(
+        self, offset: int, *, max_bytes: int, limit_offset: int, min_one_batch: bool = True, skips_emptied: bool = False
+    ) -> FileRegion | None:
         """The piece of a segment from the batch that holds `offset` on, below `limit_offset`; None when there is nothing yet."""
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRange(f"offset {offset} is not between {self.log_start_offset} and {self.log_end_offset}")
@@ -315,6 +317,7 @@ class Log:
                 limit_offset=limit_offset,
                 log_end_offset=self.log_end_offset,
                 min_one_batch=min_one_batch,
+                skips_emptied=skips_emptied,
             )
         except OSError as error:
             raise self.directory.fail("reading a log", error) from error

@@ -4,7 +4,7 @@
 
 An entry says: the batch whose *last* offset this is starts at this position (as Kafka writes it). About one entry per
 `index.interval.bytes` of log; the first batch never has one. `position_for` answers a position at or before the batch that holds an offset,
-from where batches are walked.
+from where batches are walked; where batches are large, it mostly is the one of the next entry (`positions_around`).
 """
 
 from bisect import bisect_left
@@ -27,8 +27,13 @@ class OffsetIndex(SparseIndex):
 
     def position_for(self, relative_offset: int) -> int:
         """A position at or before the start of the batch that holds the offset."""
+        return self.positions_around(relative_offset)[0]
+
+    def positions_around(self, relative_offset: int) -> tuple[int, int]:
+        """The same, and a position at or behind the start of that batch: that of the next entry; -1 if there is none at hand."""
         number = self.last_at_or_below(relative_offset)
-        return self.entry(number)[1] if number >= 0 else 0
+        position = self.entry(number)[1] if number >= 0 else 0
+        return position, self.entry(number + 1)[1] if self.is_at_hand(number + 1) else -1
 
     def offset_at_or_after(self, position: int) -> int | None:
         """The relative offset of the first entry that does not lie before the position; None if all do.

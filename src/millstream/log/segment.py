@@ -50,6 +50,7 @@ MAX_INDEX_INTERVAL_BYTES = 256 * 1024
 
 _WALK_BYTES = 8192
 _REMEMBERED = 64
+_NOTHING_FOUND = (-1, -1)
 
 
 class TimestampOffset(NamedTuple):
@@ -68,6 +69,7 @@ class Segment:
         "_directory",
         "_files",
         "_first_timestamp",
+        "_found",
         "_handle",
         "_index_capacity_bytes",
         "_index_interval_bytes",
@@ -108,6 +110,8 @@ class Segment:
         self._bytes_since_index = size_bytes
         """Or fewer: where the last entry points is not worth a look into the file. The next one comes early then."""
         self._preallocated = False
+        self._found = _NOTHING_FOUND
+        """Start and end of the batch that was found last by a look into the file: readers ask for both."""
         self._recent_last_offsets: list[int] = []
         self._recent_positions: list[int] = []
         self.update_config(config)
@@ -269,7 +273,11 @@ class Segment:
         number = bisect_left(recent, offset)
         if number > 0 or (recent and self._recent_positions[0] == 0):
             return self._recent_positions[number] if number < len(recent) else self.size_bytes
-        return self._walk(offset, self.offset_index.position_for(offset - self.base_offset))
+        position, following = self.offset_index.positions_around(offset - self.base_offset)
+        # Where batches are large most have an entry of their own: the next one is of this batch, unless another lies in between.
+        if following - position > _WALK_BYTES and self._holds(following, offset):
+            return following
+        return self._walk(offset, position)
 
     def end_of_batch_at(self, position: int) -> int:
         """Position after the batch that starts at `position`."""
@@ -277,7 +285,8 @@ class Segment:
         number = bisect_left(positions, position + 1)
         if number and positions[number - 1] == position:
             return positions[number] if number < len(positions) else self.size_bytes
-        return position + self.header_at(position).size_bytes
+        start, end = self._found
+        return end if start == position else position + self.header_at(position).size_bytes
 
     def header_at(self, position: int) -> BatchHeader:
         """The header of the batch that starts at `position`."""
@@ -294,6 +303,12 @@ class Segment:
         self.write_indexes()
         self._recent_last_offsets = []
         self._recent_positions = []
+
+    @property
+    def has_unwritten_indexes(self) -> bool:
+        """Whether entries are only in memory, though the segment may be sealed: it came from another directory (`copied_to`)."""
+        indexes = (self._offset_index, self._time_index, self._aborted_index)
+        return any(index is not None and not index.is_written for index in indexes)
 
     def write_indexes(self) -> Sequence[FileHandle]:
         """Write the index files so that a later start finds them complete; syncing them is the caller's."""
@@ -328,6 +343,7 @@ class Segment:
         """Shorten the file to `position` bytes."""
         self._files.truncate(self.handle(), position)
         self.size_bytes = position
+        self._found = _NOTHING_FOUND
 
     def forget_indexes(self) -> None:
         """Start the indexes anew, empty, to be filled by `account` and `add_aborted`; files are emptied when they are written."""
@@ -358,6 +374,21 @@ class Segment:
                 self._files.rename(source, marked[-1])
         return marked
 
+    def copied_to(self, directory: Path, *, config: LogConfig) -> "Segment":
+        """The segment over a copy of its .log file in another directory; what the indexes hold goes with it, in memory."""
+        copy = Segment(self._files, directory, self.base_offset, config=config, created_ms=self.created_ms, size_bytes=self.size_bytes)
+        copy.forget_indexes()
+        copy.offset_index.take_entries_of(self.offset_index)
+        copy.time_index.take_entries_of(self.time_index)
+        if self.has_aborted:
+            copy.aborted_index.take_entries_of(self.aborted_index)
+            copy.has_aborted = True
+        copy._largest = self.largest
+        copy._first_timestamp, copy._bytes_since_index = self._first_timestamp, self._bytes_since_index
+        copy._recent_last_offsets, copy._recent_positions = list(self._recent_last_offsets), list(self._recent_positions)
+        copy.is_index_full = self.is_index_full
+        return copy
+
     def close_indexes(self) -> None:
         """Close the index files until they are searched. May be called in any thread."""
         for index in (self._offset_index, self._time_index, self._aborted_index):
@@ -386,6 +417,18 @@ class Segment:
         # The time index has never more entries than the offset index, but they are bigger; room is left for the one that sealing adds.
         self.is_index_full = (len(offset_index) + 2) * TIME_ENTRY.size > self._index_capacity_bytes
 
+    def _holds(self, position: int, offset: int) -> bool:
+        """Whether there is a batch at `position`, and the offset is one of its own."""
+        found = self._files.pread(self.handle(), HEADER_TO_LAST_OFFSET.size, position)
+        if len(found) < HEADER_TO_LAST_OFFSET.size:
+            return False
+        base_offset, length, _, magic, _, _, delta = HEADER_TO_LAST_OFFSET.unpack(found)
+        end = position + length + LENGTH_OVERHEAD
+        if magic != MAGIC or not base_offset <= offset <= base_offset + delta or not position + HEADER_SIZE <= end <= self.size_bytes:
+            return False
+        self._found = position, end
+        return True
+
     def _walk(self, offset: int, position: int) -> int:
         """Go from batch to batch until one ends at or after `offset`.
 
@@ -405,6 +448,7 @@ class Segment:
                     raise self._damaged(position + at)
                 next_offset = base_offset + delta + 1
                 if next_offset > offset:
+                    self._found = position + at, position + at + size
                     return position + at
                 at += size
             if at == 0:

@@ -126,7 +126,8 @@ class FetchRequest(NamedTuple):
     session_epoch: int
     topics: list[FetchTopic]
     forgotten_topics: list[ForgottenTopic]
-    rack_id: str = ""
+    rack_id: str | None = None
+    """Where the consumer is; None before version 11, when consumers read from leaders only (KIP-392)."""
     replica_epoch: int = -1
     cluster_id: str | None = None
 
@@ -190,9 +191,10 @@ def _decode(body: memoryview, position: int, *, version: int) -> FetchRequest:
     session_id, session_epoch = _SESSION.unpack_from(body, position)
     topics, position = _decode_topics(body, position + 8, version=version)
     forgotten, position = _decode_forgotten(body, position, version=version)
-    rack_id, replica_epoch, cluster_id = "", -1, None
+    rack_id, replica_epoch, cluster_id = None, -1, None
     if version >= _FIRST_WITH_RACK:
         if version >= _FIRST_FLEXIBLE and body[position] == 1:
+            rack_id = ""
             position += 1
         else:
             rack_id, position = read_string(body, position, flexible=version >= _FIRST_FLEXIBLE)

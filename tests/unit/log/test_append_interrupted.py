@@ -104,7 +104,9 @@ def interrupted(log: Log, action: Callable[[Log], list[AppendResult | Exception]
 
 
 @pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
-@pytest.mark.parametrize("before", [0, 2], ids=["into an empty segment", "into a segment that rolls"])
+@pytest.mark.parametrize(
+    "before", [pytest.param(0, id="into an empty segment"), pytest.param(2, id="into a segment that rolls", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("action", [append_one, append_run, append_followed])
 def test_append_that_is_interrupted_anywhere_leaves_a_log_that_is_right_or_unusable(
     tmp_path: Path, action: Callable[[Log], list[AppendResult | Exception]], before: int, error: type[BaseException]

@@ -29,3 +29,11 @@ def test_truncation_drops_batches_that_end_at_or_after_the_offset(tmp_path: Path
     assert len(index) == 1
     index.truncate_from(10)
     assert len(index) == 0
+
+
+def test_the_position_of_the_next_entry_is_known_if_it_is_at_hand(tmp_path: Path) -> None:
+    index = OffsetIndex(Files(), tmp_path / "i")
+    assert index.positions_around(5) == (0, -1)
+    index.add(10, 4100)
+    index.add(20, 8200)
+    assert [index.positions_around(offset) for offset in (9, 10, 19, 20)] == [(0, 4100), (4100, 8200), (4100, 8200), (8200, -1)]

@@ -41,6 +41,38 @@ def test_find_answers_the_batch_that_holds_the_offset(tmp_path: Path, *, is_seal
     assert segment.find(5) == 0
 
 
+@pytest.mark.parametrize("interval", [1, 40_000])
+def test_large_batches_are_found_with_and_without_an_entry_of_their_own(tmp_path: Path, *, interval: int) -> None:
+    segment = make(tmp_path, config=LogConfig(index_interval_bytes=interval))
+    ends = []
+    for number in range(100):
+        # Of every five offsets compaction has left three.
+        batch = encode_batch([b"a" * 10_000] * 3, base_offset=100 + 5 * number, timestamp=1000)
+        segment.write([batch], segment.size_bytes)
+        segment.extend(len(batch), last_offset=102 + 5 * number, max_timestamp=1000)
+        ends.append(segment.size_bytes)
+    sealed = opened_again(segment, tmp_path)
+    starts = [0, *ends[:-1]]
+    for offset in [*range(100, 600, 7), *range(100, 110), *range(590, 598)]:
+        number = max(0, offset - 98) // 5
+        position = sealed.find(offset)
+        assert position == starts[number], offset
+        assert sealed.end_of_batch_at(position) == ends[number]
+        assert sealed.end_of_batch_at(starts[number // 2]) == ends[number // 2]
+    assert sealed.find(598) == sealed.size_bytes
+
+
+def test_what_was_found_is_forgotten_when_the_segment_is_cut(tmp_path: Path) -> None:
+    segment = opened_again(make(tmp_path, batches=5), tmp_path)
+    size = segment.size_bytes // 5
+    assert segment.end_of_batch_at(segment.find(104)) == 3 * size
+    segment.truncate_to(104)
+    batch = encode_batch([b"longer" * 20], base_offset=104, timestamp=2000)
+    segment.write([batch], segment.size_bytes)
+    segment.extend(len(batch), last_offset=104, max_timestamp=2000)
+    assert segment.end_of_batch_at(segment.find(104)) == 2 * size + len(batch)
+
+
 def test_sealed_segment_is_not_opened_before_it_is_read(tmp_path: Path) -> None:
     segment = opened_again(make(tmp_path, batches=3), tmp_path)
     is_open = [segment._handle is not None]

@@ -123,3 +123,49 @@ def test_a_search_opens_the_file_once(tmp_path: Path) -> None:
     files.opened = 0
     assert index.position_for(4321) == 4321
     assert files.opened == 1
+
+
+class CountingFiles(Files):
+    """Counts how often something is read."""
+
+    reads = 0
+
+    def pread(self, handle: FileHandle, length: int, position: int) -> bytes:
+        self.reads += 1
+        return super().pread(handle, length, position)
+
+
+def test_a_lookup_anywhere_reads_one_block_once_the_first_keys_are_known(tmp_path: Path) -> None:
+    files = CountingFiles()
+    index = OffsetIndex(files, tmp_path / "i")
+    for number in range(20_000):
+        index.add(number * 2, number)
+    places = [number * 7919 % 20_000 for number in range(200)]
+    for number in places:
+        assert index.position_for(number * 2 + 1) == number
+    files.reads = 0
+    for number in places:
+        assert index.position_for(number * 2 + 1) == number
+    assert files.reads <= len(places)
+
+
+def test_entries_that_were_added_since_a_lookup_are_found(tmp_path: Path) -> None:
+    index = filled(tmp_path / "i", 100)
+    index.write_out()
+    assert index.last_at_or_below(5000) == 99
+    for number in range(100, 1400):
+        index.add(number * 10 + 9, number * 5000)
+        index.write_out()
+        assert index.last_at_or_below(number * 10 + 10) == number
+    index.truncate(150)
+    index.add(1500, 7)
+    assert [index.last_at_or_below(key) for key in (1499, 1500, 99_999)] == [149, 150, 150]
+
+
+def test_what_is_at_hand_needs_no_file(tmp_path: Path) -> None:
+    index = filled(tmp_path / "i", BLOCK_BYTES // 8 * 2 + 3)
+    assert [index.is_at_hand(number) for number in (1023, 1024, 1026, 1027)] == [False, True, True, False]
+    index.last_at_or_below(600 * 10)
+    assert [index.is_at_hand(number) for number in (-1, 511, 512, 1023, 1024, 1027)] == [False, False, True, True, True, False]
+    index.release()
+    assert not index.is_at_hand(600)

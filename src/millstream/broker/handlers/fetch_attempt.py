@@ -34,12 +34,13 @@ Answer = PartitionFetched[FileRegion]
 class FetchRound:
     """What was found so far for one fetch, by partition; without the partition where there is none to read."""
 
-    __slots__ = ("answers", "has_error", "is_out_of_order", "size_bytes")
+    __slots__ = ("answers", "is_out_of_order", "is_urgent", "size_bytes")
 
     def __init__(self) -> None:
         self.answers: dict[Wanted, tuple[Answer, Partition | None]] = {}
         self.size_bytes = 0
-        self.has_error = False
+        self.is_urgent = False
+        """Whether something was found that the client is to know at once: an error, another history, another replica to read from."""
         self.is_out_of_order = False
         """Whether something was found after a first look."""
 
@@ -54,8 +55,8 @@ class FetchRound:
         self.answers[wanted] = answer, partition
         if answer.records is not None:
             size_bytes += answer.records.length
-        elif answer.error_code or answer.diverging_epoch:
-            self.has_error = True
+        elif answer.error_code or answer.diverging_epoch or answer.preferred_read_replica >= 0:
+            self.is_urgent = True
         self.size_bytes = size_bytes
 
     def in_order(self) -> Iterable[tuple[Wanted, tuple[Answer, Partition | None]]]:
@@ -157,9 +158,8 @@ class FetchAttempt:
         if with_data and len(self._session) > 1:
             self._session.move_to_back(with_data)
         endpoints = self._family.hints.endpoints(leaders) if leaders else ()
-        return encode_response(
-            self._version, self._correlation_id, topics=topics, session_id=self._session.session_id, node_endpoints=endpoints
-        )
+        session_id = self._session.session_id
+        return [*encode_response(self._version, self._correlation_id, topics=topics, session_id=session_id, node_endpoints=endpoints)]
 
     # --- waiting
 

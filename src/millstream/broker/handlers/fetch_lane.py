@@ -13,6 +13,7 @@ from typing import NamedTuple
 from millstream.broker.handlers.fetch_sessions import FINAL_EPOCH, NO_SESSION, FetchSession, Wanted
 from millstream.broker.network.connection import Connection
 from millstream.broker.network.session import Session
+from millstream.cluster.readable_replica import ReadableReplica
 from millstream.wire.fetch import FetchRequest
 from millstream.wire.fetch_shape import FetchShape
 
@@ -28,6 +29,8 @@ class RepeatedFetch(NamedTuple):
     fetch: FetchRequest
     session: FetchSession
     wanted: Wanted
+    role: Callable[..., ReadableReplica]
+    """A method of `Partition`: in which role it answers."""
 
 
 WaitAtEnd = Callable[[RepeatedFetch, int, int], bool]
@@ -69,3 +72,5 @@ class FetchLane:
 
     def finish(self) -> None:
         """Nothing was left open."""
+
+    finish_soon = finish

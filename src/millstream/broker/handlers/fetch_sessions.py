@@ -145,6 +145,7 @@ class Wanted:
             answer.records is not None
             or answer.error_code != 0
             or answer.diverging_epoch is not None
+            or answer.preferred_read_replica >= 0
             or self.last_error != 0
             or answer.high_watermark != self.last_high_watermark
             or answer.log_start_offset != self.last_log_start_offset

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic_ns
 from typing import Final, Protocol
 
-from millstream.broker.network.event_loop import end_of_turn
+from millstream.broker.network.event_loop import end_of_turn, is_turn_shared
 from millstream.broker.network.frame_reader import FrameReader, Frames, ReceiveBuffers
 from millstream.broker.network.outbox import Chunk, Outbox
 from millstream.broker.network.request_times import RequestTimes
@@ -49,7 +49,10 @@ class Lane(Protocol):
         """Whether the request was taken; then it is not handled otherwise."""
 
     def finish(self) -> None:
-        """Answer what was taken: another kind of request comes, or nothing more was received."""
+        """Answer what was taken, now: another kind of request comes, or the lane is closed."""
+
+    def finish_soon(self) -> None:
+        """Nothing more was received: answer what was taken within this turn of the loop (`send_answered`)."""
 
 
 class PendingReply:
@@ -97,6 +100,7 @@ class Connection:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.call_at_end_of_turn = end_of_turn(self._loop)
+        self.is_turn_shared = is_turn_shared(self._loop)
         self._handler = handler
         self._socket = connected
         self._buffers = buffers
@@ -180,6 +184,12 @@ class Connection:
             self._outbox.extend(unanswered.popleft().chunks or ())
         if not self._is_handling:
             self._drain()
+
+    def send_answered(self) -> None:
+        """Send the answers to requests that were answered after the callback in which they came."""
+        self.send_completed()
+        if not self._is_handling:
+            self._note_answered()
 
     def hold(self, kept_bytes: int = 0) -> None:
         """Handle no further request until `release`: the one being handled takes several turns of the loop, and others may build on it.
@@ -274,7 +284,7 @@ class Connection:
                 frames.close()  # type: ignore[union-attr]  # mypy does not narrow by `type`
             self._is_handling = False
         if self._lane is not None:
-            self._lane.finish()
+            self._lane.finish_soon()
         if not self.is_closed and not (self._outbox.queued_bytes == 0 and self._is_steady()):
             self._drain()
         if malformed is not None:

@@ -33,6 +33,8 @@ _FAILED: Final = "the callback of a connection failed"
 """As asyncio does with a callback of its own: logged, and no harm to others. Caught where it is called, which saves a call per socket."""
 MAX_EVENTS: Final = 1024
 """So many sockets are called before asyncio gets its turn."""
+ENDS_OF_TURN: Final = 2
+"""What is appended at the end of a turn has readers that look for it at its end: they need not wait for another poll."""
 
 Ts = TypeVarTuple("Ts")
 Callback = Callable[[], object]
@@ -50,6 +52,7 @@ class DirectSelector(BaseSelector):
         self._writers: dict[int, Callback] = {}
         self._watched: set[int] = set()
         self._at_end_of_turn: list[Callback] = []
+        self._ready_count = 0
         self.is_asyncio_called = False
         """Whether asyncio has to look what to do, and when: a callback or a timer was added."""
 
@@ -73,6 +76,10 @@ class DirectSelector(BaseSelector):
         """Call back when the sockets that are ready have been called."""
         self._at_end_of_turn.append(callback)
 
+    def is_turn_shared(self) -> bool:
+        """Whether several sockets are ready in this turn, and all of them are called before it ends."""
+        return self._ready_count > 1
+
     def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
         """Call the sockets that are ready and are called from here, until asyncio has something to do, and return the others."""
         until = monotonic() + timeout if timeout else None
@@ -90,7 +97,9 @@ class DirectSelector(BaseSelector):
         """Wait once, and call what is ready."""
         ordinary: list[tuple[SelectorKey, int]] = []
         readers, writers = self._readers, self._writers
-        for descriptor, event in self._epoll.poll(0 if self._at_end_of_turn else timeout, MAX_EVENTS):
+        ready = self._epoll.poll(0 if self._at_end_of_turn else timeout, MAX_EVENTS)
+        self._ready_count = len(ready)
+        for descriptor, event in ready:
             if descriptor == self._ordinary_descriptor:
                 ordinary = self._ordinary.select(0)
                 continue
@@ -102,7 +111,11 @@ class DirectSelector(BaseSelector):
                     callback()
             except Exception:
                 logger.exception(_FAILED)
-        if self._at_end_of_turn:
+        # What asyncio calls later shares no turn: sockets are called before it would end, and one of them may be called twice.
+        self._ready_count = 0
+        for _ in range(ENDS_OF_TURN):
+            if not self._at_end_of_turn:
+                break
             callbacks, self._at_end_of_turn = self._at_end_of_turn, []
             for callback in callbacks:
                 try:
@@ -179,6 +192,11 @@ class BrokerLoop(asyncio.SelectorEventLoop):
 def end_of_turn(loop: asyncio.AbstractEventLoop) -> Callable[[Callback], object]:
     """What calls back, with the least work, when the sockets that are ready now have been called."""
     return loop.direct.call_at_end_of_turn if isinstance(loop, BrokerLoop) else loop.call_soon
+
+
+def is_turn_shared(loop: asyncio.AbstractEventLoop) -> Callable[[], bool]:
+    """What says whether several sockets are ready in this turn of the loop; on loops that do not know, none are."""
+    return loop.direct.is_turn_shared if isinstance(loop, BrokerLoop) else lambda: False
 
 
 def _descriptor(watched: Any) -> int:

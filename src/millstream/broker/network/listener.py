@@ -6,8 +6,9 @@ import logging
 import socket
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Self
 
 from millstream.broker.network.connection import Connection, FrameHandler
@@ -53,7 +54,7 @@ class ConnectionLimits:
 
 
 class Listener:
-    """A listening socket and the connections it has accepted."""
+    """A listening socket, or two, and the connections they have accepted."""
 
     name: Final = PLAINTEXT
 
@@ -79,28 +80,37 @@ class Listener:
         self._clock = clock
         self._buffers = ReceiveBuffers(max_held_bytes=limits.max_held_bytes)
         self._per_address: Counter[str] = Counter()
-        self._socket: socket.socket | None = None
+        self._sockets: list[socket.socket] = []
+        self._shared: tuple[str, int] | None = None
         self._sweeper: asyncio.TimerHandle | None = None
 
-    def bind(self, host: str, port: int) -> tuple[str, int]:
-        """Take the port; returns the address with the port that was given or picked. Clients that connect wait until `start`."""
-        self._socket = _listen(host, port)
-        bound_host, bound_port = self._socket.getsockname()[:2]
+    def bind(self, host: str, port: int, *, shared: tuple[str, int] | None = None) -> tuple[str, int]:
+        """Take the port; returns the address with the port that was given or picked. Clients that connect wait until `start`.
+
+        `shared` is a second port, on which other processes of this machine listen too. It is taken by `start`: who does not serve yet
+        must not be given a part of its clients.
+        """
+        self._shared = shared
+        self._sockets.append(listen_for_clients(host, port, is_shared=shared is not None))
+        bound_host, bound_port = self._sockets[0].getsockname()[:2]
         return bound_host, bound_port
 
     def start(self) -> None:
         """Begin to serve."""
-        self._accept_again()
+        if self._shared is not None:
+            self._sockets.append(listen_for_clients(*self._shared, is_shared=True))
+        for listening in self._sockets:
+            self._accept_again(listening)
         self._sweeper = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
 
     def close(self) -> None:
         """Stop listening and close every connection."""
         if self._sweeper is not None:
             self._sweeper.cancel()
-        if self._socket is not None:
-            asyncio.get_running_loop().remove_reader(self._socket.fileno())
-            self._socket.close()
-            self._socket = None
+        while self._sockets:
+            listening = self._sockets.pop()
+            asyncio.get_running_loop().remove_reader(listening.fileno())
+            listening.close()
         for connection in list(self.connections):
             connection.close()
 
@@ -109,16 +119,16 @@ class Listener:
         for connection in list(self.connections):
             connection.identify(connection.session._replace())
 
-    def _accept_again(self) -> None:
-        if self._socket is not None:
-            asyncio.get_running_loop().add_reader(self._socket.fileno(), self._accept)
+    def _accept_again(self, listening: socket.socket) -> None:
+        if listening in self._sockets:
+            asyncio.get_running_loop().add_reader(listening.fileno(), partial(self._accept, listening))
 
-    def _accept(self) -> None:
-        if self._socket is None:
+    def _accept(self, listening: socket.socket) -> None:
+        if listening not in self._sockets:
             return
         for _ in range(ACCEPTS_PER_WAKE):
             try:
-                connected, address = self._socket.accept()
+                connected, address = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
@@ -126,8 +136,8 @@ class Listener:
                     raise
                 logger.error("cannot accept connections for now: %s", error.strerror)
                 loop = asyncio.get_running_loop()
-                loop.remove_reader(self._socket.fileno())
-                loop.call_later(PAUSE_SECONDS, self._accept_again)
+                loop.remove_reader(listening.fileno())
+                loop.call_later(PAUSE_SECONDS, self._accept_again, listening)
                 return
             self._take(connected, address)
 
@@ -196,20 +206,29 @@ class Listener:
                 connection.close()
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen_for_clients(host: str, port: int, *, is_shared: bool) -> socket.socket:
+    """A socket that clients can connect to; StartupError says why there is none. `is_shared`: other processes may listen there, too."""
+    reuse = (socket.SO_REUSEADDR, socket.SO_REUSEPORT) if is_shared else (socket.SO_REUSEADDR,)
+    listening = bind_for_clients(host, port, reuse=reuse)
+    listening.listen(BACKLOG)
+    listening.setblocking(False)
+    return listening
+
+
+def bind_for_clients(host: str, port: int, *, reuse: Sequence[int]) -> socket.socket:
+    """A socket that has the port, and does not listen yet; `reuse`: the options that say who else may have it."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except OSError as error:
         raise StartupError(f"cannot listen on {host}:{port}: {error.strerror}; give an address of this machine with --listen") from None
-    listening = socket.socket(family, kind, protocol)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound = socket.socket(family, kind, protocol)
+    for option in reuse:
+        bound.setsockopt(socket.SOL_SOCKET, option, 1)
     try:
-        listening.bind(address)
+        bound.bind(address)
     except OSError as error:
-        listening.close()
+        bound.close()
         hint = "another program uses this port; choose another one with --listen HOST:PORT (port 0 picks a free one)"
         reason = hint if error.errno == errno.EADDRINUSE else f"{error.strerror}"
         raise StartupError(f"cannot listen on {host}:{port}: {reason}") from None
-    listening.listen(BACKLOG)
-    listening.setblocking(False)
-    return listening
+    return bound

@@ -13,7 +13,7 @@ from typing import Final
 
 from millstream.log.region import FileRegion
 
-Chunk = bytes | FileRegion
+Chunk = bytes | bytearray | FileRegion
 JOIN_UP_TO: Final = 64 * 1024
 """Small pieces are sent in one call; joining more would copy what the socket does not take anyway, again and again."""
 MAX_SENDFILE: Final = 1024 * 1024
@@ -64,7 +64,7 @@ class Outbox:
         self._chunks.clear()
         self.queued_bytes = 0
 
-    def _send_bytes(self, chunk: bytes | memoryview) -> None:
+    def _send_bytes(self, chunk: bytes | bytearray | memoryview) -> None:
         chunks = self._chunks
         flags = 0
         if chunks:

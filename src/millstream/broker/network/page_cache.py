@@ -25,18 +25,28 @@ class PageCache:
         self._can_ask = bool(_NOWAIT)
         self._probe = bytearray(1)
 
-    def read(self, region: FileRegion) -> bytes | None:
-        """The bytes of a small region, or None if some of them would have to come from the disk."""
-        if not self._can_ask:
-            return _read_recent(region)
-        buffer = bytearray(region.length)
+    def read(self, region: FileRegion, *, before: bytes = b"", after: bytes = b"") -> bytearray | None:
+        """The bytes of a small region, between these two, or None if some of them would have to come from the disk.
+
+        They are read to where they are sent from.
+        """
+        start, length = len(before), region.length
+        content = bytearray(start + length + len(after))
+        target = memoryview(content)[start : start + length]
         try:
-            count = os.preadv(region.handle.fd, [buffer], region.position, _NOWAIT)
+            if self._can_ask:
+                is_read = os.preadv(region.handle.fd, [target], region.position, _NOWAIT) == length
+            else:
+                is_read = _read_recent(region, target)
         except BlockingIOError:
             return None
         except OSError as error:
-            return _read_recent(region) if self._must_give_up_asking(error) else None
-        return bytes(buffer) if count == region.length else None
+            is_read = self._must_give_up_asking(error) and _read_recent(region, target)
+        if not is_read:
+            return None
+        content[:start] = before
+        content[start + length :] = after
+        return content
 
     def is_warm(self, region: FileRegion) -> bool:
         """Whether the region seems to be cached: its last byte, and one in every MiB before it, are."""
@@ -73,14 +83,17 @@ def warm_up(region: FileRegion) -> None:
         position += count
 
 
-def _read_recent(region: FileRegion) -> bytes | None:
+def _read_recent(region: FileRegion, target: memoryview) -> bool:
     if not _is_recent(region):
-        return None
+        return False
     try:
         content = os.pread(region.handle.fd, region.length, region.position)
     except OSError:
-        return None  # It will come again, and be reported, when the region is sent.
-    return content if len(content) == region.length else None
+        return False  # It will come again, and be reported, when the region is sent.
+    if len(content) != region.length:
+        return False
+    target[:] = content
+    return True
 
 
 def _is_recent(region: FileRegion) -> bool:

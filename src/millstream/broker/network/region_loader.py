@@ -15,7 +15,7 @@ SENDFILE_FROM: Final = 64 * 1024
 
 
 _WITH_ONE_REGION: Final = 3
-"""What most answers are: bytes, a region, bytes."""
+"""What most answers are: bytes, a region, and bytes, if the version has tags. Regions have bytes in between."""
 
 
 class RegionLoader:
@@ -34,14 +34,23 @@ class RegionLoader:
                 if not self._page_cache.is_warm(chunk):
                     return False
                 continue
+            if len(chunks) <= _WITH_ONE_REGION:
+                return self._load_whole(chunks, chunk)
             content = self._page_cache.read(chunk)
             if content is None:
                 return False
             chunks[number] = content
-            if len(chunks) == _WITH_ONE_REGION:
-                chunks[:] = [b"".join((chunks[0], content, chunks[2]))]  # type: ignore[arg-type]  # bytes are around a region
-                break
         return True
+
+    def _load_whole(self, chunks: list[Chunk], region: FileRegion) -> bool:
+        """Make one piece of an answer that has one region."""
+        before, after = chunks[0], chunks[2] if len(chunks) == _WITH_ONE_REGION else b""
+        assert isinstance(before, bytes)
+        assert isinstance(after, bytes)
+        content = self._page_cache.read(region, before=before, after=after)
+        if content is not None:
+            chunks[:] = [content]
+        return content is not None
 
     def loading(self, chunks: list[Chunk], pending: PendingReply, *, at_once: int) -> Callable[[], bool]:
         """Make an answer of very many chunks ready and let it go, in steps (`loop_turns`)."""

@@ -10,9 +10,9 @@ controller by `carry_out`, where it passes the same gate.
 """
 
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from inspect import iscoroutine
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from millstream.broker.network.api import Api, Forwarding, Handler, Reply, Request, api_of
 from millstream.broker.network.connection import Connection, PendingReply
@@ -110,7 +110,9 @@ class Router:
         reply = handler(request)
         if iscoroutine(reply):
             reply = await reply
-        assert isinstance(reply, Mapping), "what the controller is needed for is answered with fields"
+        assert reply is not None, "what the controller is needed for is answered"
+        if not isinstance(reply, Mapping):  # a long answer, encoded in turns: what is refused is answered with fields
+            return CarriedOut(b"".join(cast("Sequence[bytes]", reply))[SIZE_BYTES:], is_refused=False)
         return CarriedOut(request.encode(reply)[SIZE_BYTES:], is_refused=_is_refused(reply))
 
     async def _finish(self, request: Request, work: Coroutine[Any, Any, Reply], pending: PendingReply) -> None:
@@ -137,12 +139,22 @@ def _is_refused(reply: Mapping[str, object]) -> bool:
 
     If one of them was done the request is not carried out again: the client learns what became of each.
     """
-    outcomes = _outcomes(reply)
-    return bool(outcomes) and all(code == NotController.code for code in outcomes)
+    code = None
+    for code in _outcomes(reply):
+        if code != NotController.code:
+            return False
+    return code is not None
 
 
-def _outcomes(fields: Mapping[str, object]) -> list[object]:
-    """The error codes of the innermost parts of an answer that have any."""
-    parts = [part for value in fields.values() if isinstance(value, (list, tuple)) for part in value if isinstance(part, Mapping)]
-    inner = [code for part in parts for code in _outcomes(part)]
-    return inner or ([fields["error_code"]] if "error_code" in fields else [])
+def _outcomes(fields: Mapping[str, object]) -> Iterator[object]:
+    """The error codes of the innermost parts of an answer that have any. One by one: mostly the first says enough."""
+    code = fields.get("error_code")
+    for value in fields.values():
+        if isinstance(value, (list, tuple)):
+            for part in value:
+                if isinstance(part, Mapping):
+                    for inner in _outcomes(part):
+                        code = None
+                        yield inner
+    if code is not None:
+        yield code

@@ -106,7 +106,7 @@ class LogCleaning:
         name = log.topic_partition
         if not log.config.is_compacted or log.directory.offline is not None or log in self._uncleanable:
             return None
-        if name in self._under_way or log.is_truncating or self._logs.get(*name) is not log:
+        if name in self._under_way or log.is_truncating or log.local.is_moving or self._logs.get(*name) is not log:
             return None
         try:
             extent = cleaning_extent(log, self._clock.now_ms(), high_watermark=self._high_watermark_of(log))

@@ -22,14 +22,27 @@ Step = Callable[[], bool]
 ItemT = TypeVar("ItemT")
 
 
-async def in_turns(items: Sequence[ItemT]) -> AsyncIterator[Sequence[ItemT]]:
-    """The items, some at a time, and others have a turn whenever they took a while."""
-    loop = asyncio.get_running_loop()
-    turn_ends = loop.time() + TURN_S
-    for start in range(0, len(items), AT_ONCE):
-        if loop.time() > turn_ends:
+class TaskTurns:
+    """For one task: lets others have a turn when it has had the loop for a while."""
+
+    __slots__ = ("_loop", "_turn_ends")
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._turn_ends = self._loop.time() + TURN_S
+
+    async def share(self) -> None:
+        """To be called every now and then."""
+        if self._loop.time() > self._turn_ends:
             await asyncio.sleep(0)
-            turn_ends = loop.time() + TURN_S
+            self._turn_ends = self._loop.time() + TURN_S
+
+
+async def in_turns(items: Sequence[ItemT], turns: TaskTurns | None = None) -> AsyncIterator[Sequence[ItemT]]:
+    """The items, some at a time, and others have a turn whenever they took a while; `turns`: of a task that goes through several lists."""
+    turns = turns or TaskTurns()
+    for start in range(0, len(items), AT_ONCE):
+        await turns.share()
         yield items[start : start + AT_ONCE]
 
 

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Self
+from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
 from millstream.broker.cluster.live_settings import LiveSettings
@@ -27,6 +27,10 @@ from millstream.errors import StorageError
 from millstream.files import Files
 from millstream.log.directories.directory import LogDirectory
 from millstream.log.directories.manager import LogManager
+from millstream.log.log import Log
+
+if TYPE_CHECKING:
+    from millstream.broker.storage.log_moves import LogMoves
 
 logger = logging.getLogger(__name__)
 
@@ -99,6 +103,23 @@ class Storage:
             spare_handles=descriptors.reserve // 2,
         )
 
+        self._move_threads = ThreadPoolExecutor(len(options.data), thread_name_prefix="move")
+        self.moves = self._make_moves() if len(options.data) > 1 else None
+        """None with one data directory: nothing can move."""
+
+    def _make_moves(self) -> "LogMoves":
+        from millstream.broker.storage.log_moves import LogMoves  # most brokers have one directory, and start sooner without it
+
+        return LogMoves(
+            self.logs,
+            high_watermark_of=self.replicas.high_watermark_of,
+            settings=self._settings,
+            clock=self._clock,
+            executor=self._move_threads,
+            flush=self._flush,
+            remove_later=self.housekeeping.remove_later,
+        )
+
     async def __aenter__(self) -> Self:
         options = self._options
         self.logs.start(node_id=options.node_id, cluster_id=None, forgotten=options.forget_directories)
@@ -113,6 +134,7 @@ class Storage:
         finally:
             self.read_threads.shutdown()
             self._disk_threads.shutdown()
+            self._move_threads.shutdown()
 
     async def apply(self, view: ClusterView) -> None:
         """Keep what the view says; with the first one the logs are opened, and new ones of later views by `open_logs`."""
@@ -133,10 +155,21 @@ class Storage:
             doubtful=view.unreadable_topics,
         )
         self._has_opened_logs = True
+        if self.moves is not None:
+            self.moves.resume(report.moves)
         for path in report.deleted:
             self.housekeeping.remove_later(path, 0)
         for path in report.strays:
             logger.warning("%s belongs to no topic that is known; it is kept as %s", path, self.logs.set_aside(path).name)
+
+    def _flush(self, log: Log) -> None:
+        """Those who wait for the log to be on disk may go on: it is on another one now, or could not be flushed for a moment."""
+        topic = self.replicas.topic(log.topic)
+        partition = None if topic is None else topic.partitions.get(log.partition)
+        if partition is not None and partition.log is log:
+            partition.flushed()
+            if log.is_flush_required or partition.durable.is_awaited:
+                self.flusher.request(partition)
 
     def _warn_of_too_many_logs(self) -> None:
         """Say so when there are, once: the controller, which creates partitions on all brokers, knows only its own descriptors."""

@@ -15,7 +15,7 @@ next time it is compacted, like a tombstone, so that whoever reads the transacti
 Records are copied as they are, so their deltas stay right; only setting a horizon writes the timestamp deltas anew.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, NamedTuple
@@ -25,7 +25,7 @@ from millstream.errors import CorruptMessage, InvalidRecord
 from millstream.log.config import LONG_MAX
 from millstream.wire.batch import CODEC_MASK, DELETE_HORIZON, NO_TIMESTAMP, BatchHeader, compute_crc, seal
 from millstream.wire.compression import codec_of, compress
-from millstream.wire.records import decompressed, walk_records, with_timestamp_delta
+from millstream.wire.records import decompressed, records_at, walk_records, with_timestamp_delta
 
 MAX_SHORT_KEY: Final = 32
 DIGEST_SIZE: Final = MAX_SHORT_KEY + 1
@@ -58,6 +58,8 @@ class CleaningRules:
     """Per producer id the last offset of its last batch."""
     marker_epochs: Mapping[int, int]
     """The epochs of producers of which the log has no such batch, only markers."""
+    latest_in: Callable[[BatchHeader], Sequence[int] | None] = lambda _header: None
+    """The offsets of the records of a batch that are the latest of their keys, where that is known without a look at all of them."""
 
     def is_last_of_producer(self, header: BatchHeader) -> bool:
         """Whether what the log remembers of a producer comes from this batch."""
@@ -80,22 +82,50 @@ class CleanedBatch:
 
 def open_batch(header: BatchHeader, batch: memoryview) -> tuple[bytes, RecordColumns]:
     """The decompressed records of a batch and what they are; CorruptMessage or another KafkaError if its inside is broken."""
+    payload = _payload(header, batch)
+    return payload, read_columns(payload, header)
+
+
+def keys_of(header: BatchHeader, batch: memoryview) -> dict[bytes | None, int]:
+    """The latest offset of each key of a batch; raises what `open_batch` raises."""
+    payload = _payload(header, batch)
+    return {
+        payload[start:stop] if start >= 0 and stop - start <= MAX_SHORT_KEY else _long_key(payload, start, stop): offset
+        for offset, _, start, stop, _, _, _ in walk_records(payload, header)
+    }
+
+
+def _open_latest(header: BatchHeader, batch: memoryview, offsets: Sequence[int]) -> tuple[bytes, RecordColumns]:
+    """The records of a batch without gaps that have these offsets; all of it was read before, so that it need not be checked again."""
+    payload = bytes(decompressed(batch, header))
+    base_offset = header.base_offset
+    body = records_at(payload, [offset - base_offset for offset in offsets])
+    return body, read_columns(body, header._replace(record_count=len(offsets)))
+
+
+def has_no_gaps(header: BatchHeader) -> bool:
+    """Whether the batch has a record for each of its offsets, so that records are known by their number."""
+    return header.record_count == header.last_offset_delta + 1
+
+
+def _payload(header: BatchHeader, batch: memoryview) -> bytes:
+    """The decompressed records of a batch, if its CRC is right."""
     if compute_crc(batch) != header.crc:
         raise CorruptMessage(f"the CRC of the batch at offset {header.base_offset} does not match its bytes")
-    payload = bytes(decompressed(batch, header))
-    return payload, read_columns(payload, header)
+    return bytes(decompressed(batch, header))
+
+
+def _long_key(payload: bytes, start: int, stop: int) -> bytes | None:
+    """What stands for a key that is not short, or not there."""
+    return blake2b(payload[start:stop], digest_size=DIGEST_SIZE).digest() if start >= 0 else None
 
 
 def read_columns(payload: bytes, header: BatchHeader) -> RecordColumns:
     """What compaction wants to know of the records that fill `payload`; raises `InvalidRecord` if they do not."""
     columns = keys, offsets, timestamps, ends, tombstones = RecordColumns([], [], [], [], [])
     for offset, timestamp, key_start, key_stop, value_start, _, end in walk_records(payload, header):
-        if key_start < 0:
-            keys.append(None)
-        elif key_stop - key_start <= MAX_SHORT_KEY:
-            keys.append(payload[key_start:key_stop])
-        else:
-            keys.append(blake2b(payload[key_start:key_stop], digest_size=DIGEST_SIZE).digest())
+        is_short = key_start >= 0 and key_stop - key_start <= MAX_SHORT_KEY
+        keys.append(payload[key_start:key_stop] if is_short else _long_key(payload, key_start, key_stop))
         if value_start < 0:
             tombstones.append(len(ends))
         offsets.append(offset)
@@ -113,9 +143,10 @@ def clean_batch(
     """
     if header.is_control:
         return _clean_marker(header, batch, rules, is_last=is_last, is_discardable=is_discardable)
-    if is_discardable:
+    latest = () if is_discardable else rules.latest_in(header)
+    if latest is not None and not latest:
         return _without_records(header, batch, rules, is_last=is_last)
-    payload, records = open_batch(header, batch)
+    payload, records = _open_latest(header, batch, latest) if latest and has_no_gaps(header) else open_batch(header, batch)
     kept = _kept_records(header, records, rules)
     if not kept:
         return _without_records(header, batch, rules, is_last=is_last)
@@ -125,8 +156,9 @@ def clean_batch(
     if len(kept) == header.record_count:
         return CleanedBatch(batch, header.record_count, header.max_timestamp)
     ends = records.ends
-    body = b"".join([payload[ends[number - 1] if number else 0 : ends[number]] for number in kept])
-    return _rebuilt(header, records, kept, body)
+    if len(kept) < len(ends):
+        payload = b"".join([payload[ends[number - 1] if number else 0 : ends[number]] for number in kept])
+    return _rebuilt(header, records, kept, payload)
 
 
 def _clean_marker(header: BatchHeader, batch: memoryview, rules: CleaningRules, *, is_last: bool, is_discardable: bool) -> CleanedBatch:

@@ -2,7 +2,8 @@
 
     first pass    the dirty part is read, the latest offset of each key is learned, as far as memory goes
     second pass   clean and dirty segments are read again, in groups that fit into one segment; what must stay is written to
-                  `<base offset>.log.cleaned` with its indexes, synced, and reported. The broker swaps it in.
+                  `<base offset>.log.cleaned` with its indexes, synced, and reported. The broker swaps it in. Which records of the
+                  dirty part stay is known from the first pass: the others are not looked at again.
 
 Groups are reported oldest first, and have to be swapped in that order: a tombstone may only go when the older values of its key are gone.
 A batch whose inside cannot be read is its producer's own making, or rotten: it is kept as it is, none of its keys count, and it is
@@ -13,16 +14,17 @@ bytes that were read and written.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from millstream.errors import CorruptMessage, KafkaError
 from millstream.files import Files
-from millstream.log.compaction.batch_cleaning import CleanedBatch, CleaningRules, RecordColumns, clean_batch, open_batch
+from millstream.log.compaction.batch_cleaning import CleanedBatch, CleaningRules, clean_batch, keys_of
 from millstream.log.compaction.cleaning_order import CleanedGroup, CleaningOrder, CleaningResult
 from millstream.log.compaction.cleaning_rules import GroupedSegment, group_segments
+from millstream.log.compaction.latest_offsets import LatestOffsets
 from millstream.log.compaction.ordered_aborted import OrderedAborted
 from millstream.log.compaction.swap import CleanedSegment
-from millstream.log.config import LONG_MAX, LogConfig
+from millstream.log.config import LogConfig
 from millstream.log.offset_index import ENTRY as OFFSET_ENTRY
 from millstream.log.recovery import batches
 from millstream.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
@@ -32,53 +34,7 @@ from millstream.log.transactions.cleaned_transactions import CleanedTransactions
 from millstream.wire.batch import BatchHeader
 
 MAX_REPORTED = 5
-ENTRY_BYTES = 160
-"""A short key or a digest as a bytes object, an int, and a place in a dictionary that is two thirds full; measured."""
 _SPENT_AT_ONCE = 256 << 10
-
-
-class LatestOffsets:
-    """The latest offset of every key in the dirty part, up to `latest_offset`: what the first pass makes (Kafka's offset map).
-
-    It is bounded: `log.cleaner.dedupe.buffer.size` bytes, counted as what an entry costs in a Python dictionary. When it is full the pass
-    ends before the batch that does not fit, and what comes after it stays for the next time. At least one batch is always taken, or a log
-    whose batches are larger than the buffer would never be compacted.
-    """
-
-    __slots__ = ("_max_keys", "_offsets", "is_full", "latest_offset")
-
-    def __init__(self, *, first_dirty_offset: int, max_bytes: int) -> None:
-        self._offsets: dict[bytes | None, int] = {None: LONG_MAX}
-        """A record without a key is never the latest of its key: Kafka drops it, too."""
-        self._max_keys = max_bytes // ENTRY_BYTES
-        self.latest_offset = first_dirty_offset - 1
-        self.is_full = False
-
-    def __len__(self) -> int:
-        return len(self._offsets) - 1
-
-    @property
-    def by_key(self) -> Mapping[bytes | None, int]:
-        """The offsets; no key means that nothing newer is known."""
-        return self._offsets
-
-    def add(self, records: RecordColumns, *, from_offset: int) -> bool:
-        """Take the records of a batch from `from_offset` on; False if there is no room for them, and nothing was taken."""
-        if len(self._offsets) + len(records.keys) > self._max_keys and len(self) > 0:
-            self.is_full = True
-            return False
-        if records.offsets and records.offsets[0] >= from_offset:
-            self._offsets.update(zip(records.keys, records.offsets, strict=True))
-        else:
-            for key, offset in zip(records.keys, records.offsets, strict=True):
-                if offset >= from_offset:
-                    self._offsets[key] = offset
-        self._offsets[None] = LONG_MAX
-        return True
-
-    def reach(self, offset: int) -> None:
-        """Everything up to this offset was seen."""
-        self.latest_offset = max(self.latest_offset, offset)
 
 
 class Cleaner:
@@ -111,6 +67,7 @@ class Cleaner:
             order.delete_retention_ms,
             last_offsets={producer_id: last_offset for producer_id, last_offset, _ in order.producers if last_offset >= 0},
             marker_epochs={producer_id: epoch for producer_id, last_offset, epoch in order.producers if last_offset < 0},
+            latest_in=latest.latest_in,
         )
         transactions = CleanedTransactions()
         touched = [segment for segment in self._grouped() if segment.base_offset < result.end_offset]
@@ -134,6 +91,7 @@ class Cleaner:
                     break
             # Offsets that no record has up to the next segment are seen as well.
             latest.reach(end - 1)
+        latest.complete()
         return latest
 
     def _learn_segment(self, segment: Segment, latest: LatestOffsets, transactions: CleanedTransactions) -> bool:
@@ -142,16 +100,18 @@ class Cleaner:
         for header, batch, _ in self._batches(segment, position=segment.find(max(first, segment.base_offset))):
             if header.is_control:
                 transactions.end(header, batch)
-            elif not transactions.is_aborted(header):
+                latest.reach(header.last_offset)
+            elif transactions.is_aborted(header):
+                latest.leave_out(header)
+            else:
                 try:
-                    _, records = open_batch(header, batch)
+                    keys = keys_of(header, batch)
                 except KafkaError:
                     # None of its keys count, so that nothing readable goes for its sake; the second pass reports it.
-                    latest.reach(header.last_offset)
+                    latest.leave_out(header)
                     continue
-                if not latest.add(records, from_offset=first):
+                if not latest.add(header, keys):
                     return False
-            latest.reach(header.last_offset)
         return True
 
     # -- second pass

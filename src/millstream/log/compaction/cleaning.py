@@ -42,7 +42,7 @@ def cleaning_extent(log: Log, now_ms: int, *, high_watermark: int) -> CleaningEx
 class Cleaning:
     """A compaction under way: what was ordered, and from which segments it is made."""
 
-    __slots__ = ("_log", "_segments", "_truncation_count", "order")
+    __slots__ = ("_local", "_log", "_segments", "_truncation_count", "order")
 
     def __init__(
         self,
@@ -59,6 +59,7 @@ class Cleaning:
         log.check_usable()
         segments = list(log.segments)[: extent.segment_count]
         self._log = log
+        self._local = log.local
         self._truncation_count = log.truncation_count
         self._segments = {segment.base_offset: segment for segment in segments}
         self.order = CleaningOrder(
@@ -80,8 +81,13 @@ class Cleaning:
 
     @property
     def is_void(self) -> bool:
-        """Whether the log was truncated or closed since: then nothing that comes out of it may be used."""
-        return self._log.is_closed or self._log.truncation_count != self._truncation_count
+        """Whether the log was truncated or closed since, or moves to another disk: then nothing that comes out of it may be used."""
+        return (
+            self._log.local is not self._local
+            or self._local.is_moving
+            or self._log.is_closed
+            or self._log.truncation_count != self._truncation_count
+        )
 
     def swap_in(self, group: CleanedGroup, *, now_ms: int) -> list[Path]:
         """Put the compacted segment in the place of the old ones; their renamed files, to be unlinked later.
@@ -92,7 +98,7 @@ class Cleaning:
         log.check_usable()
         old = [self._segments[base_offset] for base_offset in group.base_offsets]
         if self.is_void or not self._are_sealed_neighbours(old):
-            raise StorageError(f"{log.topic_partition} was cut or deleted while it was compacted")
+            raise StorageError(f"{log.topic_partition} was cut, moved or deleted while it was compacted")
         with log.directory.changing("swapping in a compacted segment"):
             base_offset = group.base_offsets[0]
             commit_swap(files, log.path, base_offset)

@@ -27,7 +27,6 @@ from millstream.errors import (
     MalformedFrame,
     MessageTooLarge,
     RecordListTooLarge,
-    TransactionalIdAuthorizationFailed,
     UnsupportedCompressionType,
 )
 from millstream.log.config import LogConfig
@@ -41,7 +40,6 @@ from millstream.wire.batch import (
     MAGIC,
     MAGIC_POSITION,
     NO_TIMESTAMP,
-    TRANSACTIONAL,
     BatchHeader,
     compute_crc,
     read_header,
@@ -51,7 +49,7 @@ from millstream.wire.compression import Codec
 from millstream.wire.primitives import INT32, read_unsigned_varint
 from millstream.wire.records import SMALLEST_RECORD
 
-_UNUSUAL: Final = CONTROL | TRANSACTIONAL | LOG_APPEND_TIME | int(Codec.ZSTD)
+_UNUSUAL: Final = CONTROL | LOG_APPEND_TIME | int(Codec.ZSTD)
 """Attributes that need a closer look; the bit of zstd (4) is also in the codecs that do not exist (5 to 7)."""
 _SMALLEST_LENGTH: Final = 14
 """That of a message of the oldest format, which all formats are measured by."""
@@ -175,8 +173,6 @@ def _check_attributes(header: BatchHeader, config: LogConfig) -> None:
     codec = header.attributes & CODEC_MASK
     if codec > Codec.ZSTD:
         raise UnsupportedCompressionType(f"there is no compression codec {codec}")
-    if header.is_transactional:
-        raise TransactionalIdAuthorizationFailed("a transactional batch in a request without a transactional id")
     if header.is_control:
         raise InvalidRecord("clients may not write control records")
     if header.is_log_append_time and not config.is_log_append_time:

@@ -48,6 +48,11 @@ def is_needed(config: LogConfig) -> bool:
     return config.is_compacted or config.check_records or config.compression_type != "producer"
 
 
+def kept_codecs(config: LogConfig) -> frozenset[Codec]:
+    """The codecs that the topic leaves batches in."""
+    return frozenset(Codec) if config.compression_type == "producer" else frozenset({_CODECS[config.compression_type]})
+
+
 def checked(batch: Buffer, header: BatchHeader, *, config: LogConfig, now_ms: int) -> CheckedBatch:
     """The batch as it is to be stored, here and now; raises if one of its records breaks the rules of the topic."""
     check = RecordCheck(batch, header, config=config, now_ms=now_ms)

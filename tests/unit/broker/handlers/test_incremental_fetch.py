@@ -137,7 +137,7 @@ async def test_log_start_that_moves_is_mentioned(replicas: Replicas, family: Cou
     ("states", "code"),
     [
         ([], UnknownTopicId.code),
-        ([STATE._replace(leader=2)] * COUNT, NotLeaderOrFollower.code),
+        ([STATE._replace(replicas=(2,), leader=2, in_sync_replicas=(2,))] * COUNT, NotLeaderOrFollower.code),
         ([STATE._replace(leader_epoch=4)] * COUNT, 74),
     ],
     ids=["gone", "elsewhere", "another epoch"],

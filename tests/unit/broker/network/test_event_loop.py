@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from millstream.broker.network.event_loop import BrokerLoop, end_of_turn
+from millstream.broker.network.event_loop import BrokerLoop, end_of_turn, is_turn_shared
 
 Pair = tuple[socket.socket, socket.socket]
 
@@ -236,6 +236,48 @@ def test_end_of_a_turn_comes_after_all_sockets_that_are_ready(pairs: list[Pair])
             loop.add_reader(ours.fileno(), read, ours)
             theirs.send(b"x")
         assert [await calls.get() for _ in range(6)] == ["x", "x", "x", "end", "end", "end"]
+
+    run(work)
+
+
+def test_a_turn_is_shared_if_several_sockets_are_ready(pairs: list[Pair]) -> None:
+    async def work() -> None:
+        loop, found = direct(), asyncio.Queue[bool]()
+        is_shared = is_turn_shared(loop)
+
+        def read(ours: socket.socket) -> None:
+            ours.recv(100)
+            found.put_nowait(is_shared())
+
+        for ours, _ in pairs:
+            loop.add_reader(ours.fileno(), read, ours)
+        for _, theirs in pairs:
+            theirs.send(b"x")
+        assert [await found.get() for _ in pairs] == [True] * 3
+        pairs[0][1].send(b"x")
+        assert not await found.get()
+
+    run(work)
+
+
+async def test_other_loops_do_not_say_that_a_turn_is_shared() -> None:
+    assert not is_turn_shared(asyncio.get_running_loop())()
+
+
+def test_what_the_end_of_a_turn_brings_up_comes_without_another_poll(pairs: list[Pair]) -> None:
+    (ours, theirs), *_ = pairs
+
+    async def work() -> None:
+        loop, calls = direct(), asyncio.Queue[str]()
+        soon = end_of_turn(loop)
+
+        def read() -> None:
+            calls.put_nowait(ours.recv(1).decode())  # one more byte stays ready
+            soon(lambda: soon(lambda: calls.put_nowait("end")))
+
+        loop.add_reader(ours.fileno(), read)
+        theirs.send(b"ab")
+        assert [await calls.get() for _ in range(4)] == ["a", "end", "b", "end"]
 
     run(work)
 

@@ -151,23 +151,20 @@ async def test_a_connection_stuck_in_a_frame_is_closed_sooner(entrance: Entrance
 
 
 async def test_without_descriptors_it_stops_accepting_for_a_while(entrance: Entrance, monkeypatch: pytest.MonkeyPatch) -> None:
-    really = entrance.listener._socket
-    assert really is not None
-    descriptor = really.fileno()
+    [really] = entrance.listener._sockets
 
-    class Exhausted:
+    class Exhausted(socket.socket):
         def accept(self) -> tuple[socket.socket, tuple[str, int]]:
             raise OSError(errno.EMFILE, "too many open files")
 
-        def fileno(self) -> int:
-            return descriptor
-
-    monkeypatch.setattr(entrance.listener, "_socket", Exhausted())
-    entrance.listener._accept()
+    exhausted = Exhausted(fileno=really.fileno())
+    monkeypatch.setattr(entrance.listener, "_sockets", [exhausted])
+    entrance.listener._accept(exhausted)
     client = await entrance.connect()
-    monkeypatch.setattr(entrance.listener, "_socket", really)
+    exhausted.detach()
+    monkeypatch.setattr(entrance.listener, "_sockets", [really])
     assert not entrance.listener.connections
-    entrance.listener._accept_again()
+    entrance.listener._accept_again(really)
     await entrance.talk(client)
 
 

@@ -49,7 +49,7 @@ def test_small_regions_become_bytes_and_large_ones_stay(loader: RegionLoader, tm
 async def test_cold_regions_are_read_in_a_thread_and_then_sent(
     loader: RegionLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(loader._page_cache, "read", lambda _region: None)
+    monkeypatch.setattr(loader._page_cache, "read", lambda _region, **_around: None)
     monkeypatch.setattr(loader._page_cache, "is_warm", lambda _region: False)
     warmed: list[FileRegion] = []
     monkeypatch.setattr(module, "warm_up", warmed.append)

@@ -201,6 +201,17 @@ async def test_request_that_was_passed_on_says_whether_this_is_not_the_controlle
     assert read_response_header(carried_out.data, api_key=ApiKey.FIND_COORDINATOR, version=0) == (7, 4)
 
 
+async def test_a_long_answer_to_what_was_passed_on_may_be_encoded_already(exchange: Exchange) -> None:
+    def encoded(request: Request) -> Any:
+        answer = request.encode(COORDINATOR)
+        return [answer[:6], answer[6:]]
+
+    exchange.route(api(ApiKey.FIND_COORDINATOR, 0, 3, forwarding=Forwarding.WHOLE)(encoded))
+    carried_out = await exchange.router.carry_out(exchange.connection, Session("PLAINTEXT", "::1"), FRAME)
+    exchange.route(forwardable(COORDINATOR))
+    assert carried_out == await exchange.router.carry_out(exchange.connection, Session("PLAINTEXT", "::1"), FRAME)
+
+
 async def test_what_every_broker_answers_by_itself_is_not_passed_on(exchange: Exchange) -> None:
     exchange.route(handler_of(ApiKey.FIND_COORDINATOR, 0, 3, lambda _request: COORDINATOR))
     with pytest.raises(InvalidRequest):

@@ -35,6 +35,9 @@ class Lane:
         self.connection.reply((struct.pack(">i", 4), b"lane"), 0)
         return True
 
+    def finish_soon(self) -> None:
+        self.finish()
+
     def finish(self) -> None:
         """Nothing was left open."""
 

@@ -15,8 +15,8 @@ from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.storage import cleaning
 from millstream.broker.storage.cleaning import LogCleaning
 from millstream.files import Files
-from millstream.log.compaction.cleaner import ENTRY_BYTES
 from millstream.log.compaction.cleaning import Cleaning, cleaning_extent
+from millstream.log.compaction.latest_offsets import ENTRY_BYTES
 from millstream.log.config import LogConfig
 from millstream.log.directories.manager import LogManager
 from millstream.log.log import Log
@@ -198,6 +198,7 @@ async def test_a_log_that_is_deleted_meanwhile_is_given_up(house: House) -> None
     assert len(pairs(other)) == 4
 
 
+@pytest.mark.slow
 async def test_the_rate_is_kept(tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as executor:
         house = House(tmp_path, executor, log_cleaner_io_max_bytes_per_second="400000")

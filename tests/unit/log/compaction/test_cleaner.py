@@ -7,14 +7,14 @@ from crc32c import crc32c
 
 from millstream.errors import CorruptMessage, StorageError
 from millstream.files import Files
-from millstream.log.compaction.batch_cleaning import RecordColumns
-from millstream.log.compaction.cleaner import ENTRY_BYTES, Cleaner, LatestOffsets
+from millstream.log.compaction.cleaner import Cleaner
 from millstream.log.compaction.cleaning import Cleaning, cleaning_extent
 from millstream.log.compaction.cleaning_order import CleanedGroup
+from millstream.log.compaction.latest_offsets import ENTRY_BYTES
 from millstream.log.config import LONG_MAX
 from millstream.log.log import Log
 from millstream.log.retention import apply_retention
-from millstream.wire.batch import read_header, split_batches
+from millstream.wire.batch import HEADER_SIZE, read_header, split_batches
 from millstream.wire.compression import Codec
 from millstream.wire.records import Record, decode_records, encode_batch
 from tests.unit.log.compacted import compact, extent_of, pairs, records_of, stored_batches, write
@@ -376,36 +376,27 @@ def test_a_batch_with_times_beyond_64_bits_is_kept_and_does_not_end_the_cleaner(
     assert (1, b"j", b"odd") in pairs(log)
 
 
-def records(*keys: bytes | None, base_offset: int) -> RecordColumns:
-    return RecordColumns(list(keys), list(range(base_offset, base_offset + len(keys))), [], [], [])
+def test_consumers_pass_over_segments_of_which_nothing_is_left(open_log: OpenLog) -> None:
+    log = open_log(**COMPACT)
+    for number in range(40):
+        write(log, (b"k", b"v%d" % number))
+        log.roll(now_ms=NOW_MS)
+    write(log, (b"other", b"last"))
+    end = log.log_end_offset
+    compact(log)
+    assert sum(segment.size_bytes == HEADER_SIZE for segment in log.segments) > 2
 
+    def headers(offset: int, *, limit: int = end, is_consumer: bool = True) -> list[tuple[int, int]]:
+        region = log.read(offset, max_bytes=1 << 20, limit_offset=limit, skips_emptied=is_consumer)
+        assert region is not None
+        content = Files().pread(region.handle, region.length, region.position)
+        return [(header.base_offset, header.record_count) for header, _ in split_batches(content)]
 
-def test_the_latest_offset_of_a_key_counts() -> None:
-    latest = LatestOffsets(first_dirty_offset=10, max_bytes=1 << 20)
-    assert latest.latest_offset == 9
-    assert latest.add(records(b"a", b"b", b"a", base_offset=10), from_offset=10)
-    assert latest.add(records(b"b", base_offset=13), from_offset=10)
-    latest.reach(13)
-    latest.reach(5)
-    assert (latest.by_key[b"a"], latest.by_key[b"b"], latest.latest_offset, len(latest)) == (12, 13, 13, 2)
-
-
-def test_records_before_the_dirty_part_do_not_count() -> None:
-    latest = LatestOffsets(first_dirty_offset=11, max_bytes=1 << 20)
-    assert latest.add(records(b"a", b"b", base_offset=10), from_offset=11)
-    assert b"a" not in latest.by_key
-    assert latest.by_key[b"b"] == 11
-
-
-def test_a_record_without_a_key_is_never_the_latest() -> None:
-    latest = LatestOffsets(first_dirty_offset=0, max_bytes=1 << 20)
-    latest.add(records(None, b"a", base_offset=0), from_offset=0)
-    assert latest.by_key[None] == LONG_MAX
-
-
-def test_what_does_not_fit_is_not_taken_except_for_the_first_batch() -> None:
-    latest = LatestOffsets(first_dirty_offset=0, max_bytes=2 * ENTRY_BYTES)
-    assert latest.add(records(b"a", b"b", b"c", base_offset=0), from_offset=0)
-    assert not latest.add(records(b"d", base_offset=3), from_offset=0)
-    assert latest.is_full
-    assert b"d" not in latest.by_key
+    first = log.segments.first
+    assert first.size_bytes == HEADER_SIZE
+    assert headers(0) == [(39, 1)]
+    # A follower gets them all, and so does a consumer who may see no more: its position is to go on.
+    [(emptied, count)] = headers(0, is_consumer=False)
+    assert count == 0
+    assert headers(0, limit=39) == [(emptied, 0)]
+    assert headers(40) == [(40, 1)]

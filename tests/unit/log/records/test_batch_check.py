@@ -13,7 +13,6 @@ from millstream.errors import (
     KafkaError,
     MessageTooLarge,
     RecordListTooLarge,
-    TransactionalIdAuthorizationFailed,
     UnsupportedCompressionType,
 )
 from millstream.log.config import LogConfig
@@ -67,7 +66,6 @@ def test_good_batch_passes_and_its_header_comes_back() -> None:
         (batch(last_offset_delta=0), InvalidRecord),
         (batch(base_offset=5), InvalidRecord),
         (batch(attributes=0x20), InvalidRecord),
-        (batch(attributes=0x10), TransactionalIdAuthorizationFailed),
         (batch(attributes=0x08), InvalidTimestamp),
         (batch(attributes=5), UnsupportedCompressionType),
         (batch(producer_id=1, producer_epoch=0, base_sequence=-1), InvalidRecord),
