@@ -1,4 +1,5 @@
-"""A load, windows and a join for `spark-submit`, one after the other, each until what is there is processed.
+"""A load, windows and a join for `spark-submit`: the load until what is there is processed, then the other two beside each other until
+there is a file DIRECTORY/stop, then each of them once more, to the end of its windows.
 
     spark-submit ... cluster_jobs.py BOOTSTRAP VIEWS CLICKS DIRECTORY
 
@@ -8,7 +9,7 @@ Prints who did the work.
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
@@ -59,7 +60,7 @@ def make_load(brokers: str, views: str, directory: Path) -> LoadSettings:
     """Views into a lake, in several micro-batches."""
     return LoadSettings(
         brokers=brokers, topics=(views,), to=str(directory / "lake"), checkpoint=str(directory / "load"), value_format="json",
-        value_schema=VIEW_SCHEMA, once=True, batch_messages=150,
+        value_schema=VIEW_SCHEMA, once=True, batch_messages=75,
     )  # fmt: skip
 
 
@@ -72,10 +73,37 @@ def to_its_end(start: Start) -> None:
         try:
             assert query.awaitTermination(DEADLINE_S), "a job did not end"
         except StreamingQueryException as failure:
-            if "connect back" not in str(failure) or monotonic() > end:
+            if not did_not_start(failure) or monotonic() > end:
                 raise
         else:
             return
+
+
+def until_stopped(starts: Sequence[Start], stop: Path) -> None:
+    """Run queries beside each other until somebody makes the file."""
+    running = [] if stop.exists() else [start() for start in starts]
+    end = monotonic() + DEADLINE_S
+    while not stop.exists():
+        assert monotonic() < end, "nobody stopped the jobs"
+        running = [kept_running(query, start) for query, start in zip(running, starts, strict=True)]
+        sleep(0.2)
+    for query in running:
+        query.stop()
+
+
+def kept_running(query: "StreamingQuery", start: Start) -> "StreamingQuery":
+    """The query, or a new start of one that did not start."""
+    failure = query.exception()
+    if failure is None:
+        return query
+    if not did_not_start(failure):
+        raise failure
+    return start()
+
+
+def did_not_start(failure: StreamingQueryException) -> bool:
+    """Whether Spark gave up waiting for the process that plans a stream."""
+    return "connect back" in str(failure)
 
 
 def executor(_: int) -> int:
@@ -88,8 +116,10 @@ def main(brokers: str, views: str, clicks: str, place: str) -> None:
     """Run all of it."""
     session, directory = start_job_session("scale"), Path(place)
     to_its_end(lambda: start_load(session, make_load(brokers, views, directory)))
-    to_its_end(lambda: start_windows(session, make_windows(brokers, views, directory), is_final=True))
-    to_its_end(lambda: start_join(session, make_join(brokers, views, clicks, directory), is_final=True))
+    windows, join = make_windows(brokers, views, directory), make_join(brokers, views, clicks, directory)
+    until_stopped([lambda: start_windows(session, windows), lambda: start_join(session, join)], directory / "stop")
+    to_its_end(lambda: start_windows(session, windows, is_final=True))
+    to_its_end(lambda: start_join(session, join, is_final=True))
     parents = session.sparkContext.parallelize(range(4), 4).map(executor).collect()
     shuffles = session.conf.get("spark.sql.shuffle.partitions")
     print("OUTCOME " + json.dumps({"executors": len(set(parents)), "shuffle partitions": shuffles}))

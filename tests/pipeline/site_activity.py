@@ -63,7 +63,7 @@ def send(broker: Broker, topic: str, events: Iterable[View] | Iterable[Click]) -
     write(broker, topic, [event.message() for event in events])
 
 
-def send_in_order(broker: Broker, topic: str, events: Iterable[View]) -> None:
+def send_in_order(broker: Broker, topic: str, events: Iterable[View] | Iterable[Click]) -> None:
     """Write the events to one partition. A job that runs meanwhile may see more of one partition than of another; some are late then."""
     write(broker, topic, [event.message()._replace(partition=0) for event in events])
 

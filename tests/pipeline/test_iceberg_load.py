@@ -45,4 +45,6 @@ def test_messages_become_rows_of_an_iceberg_table_once(
     monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
     after_one = pl.scan_iceberg(table.metadata_location).filter(pl.col("kafka_timestamp").dt.hour() == 13).select(pl.len()).collect()
     assert after_one.item() == 10
+    [counted] = table.scan().to_duckdb("loaded").execute("SELECT count(*), sum(n), count(page) FROM loaded").fetchall()
+    assert counted == (71, sum(range(71)), 1)
     assert {letter.value for letter in read(broker, f"{topic}-dead-letters")} == {b"bad"}

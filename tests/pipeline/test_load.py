@@ -18,6 +18,7 @@ from millstream.spark.jobs.running.batch_progress import CountedRows
 from tests.brokers import Broker
 from tests.pipeline.events import MINUTE_MS, NOON_MS, write
 from tests.pipeline.lake_reading import load, query_id, rows, settings_for, table
+from tests.spark.admin import delete_records
 from tests.spark.avro_messages import message, record, register
 from tests.spark.topic_content import read
 from tests.topics import create_topic
@@ -77,6 +78,17 @@ def test_a_load_goes_on_where_it_was(spark: "SparkSession", broker: Broker, tmp_
     write(broker, topic, [b"c", None], times_ms=[NOON_MS, NOON_MS])
     load(spark, settings)
     assert [row["value"] for row in rows(settings)] == ["a", "b", "c", None]
+
+
+def test_a_topic_that_is_added_begins_with_the_first_message_that_there_is(spark: "SparkSession", broker: Broker, tmp_path: Path) -> None:
+    known, added = create_topic(broker), create_topic(broker)
+    write(broker, known, [b"a"])
+    write(broker, added, [b"deleted", b"deleted", b"b"])
+    delete_records(broker, added, before=2)
+    settings = settings_for(broker, tmp_path, known, value_format="string")
+    load(spark, settings)
+    load(spark, replace(settings, topics=(known, added)))
+    assert [(row["value"], row["kafka_offset"]) for row in rows(settings, added)] == [("b", 2)]
 
 
 def test_columns_of_new_versions_come_and_those_of_old_ones_stay(

@@ -120,7 +120,8 @@ def test_of_two_loads_into_one_table_at_once_one_ends_with_a_sentence(spark: "Sp
             assert query.awaitTermination(LOAD_S)
         except StreamingQueryException as error:
             failures.append(sentence_of(str(error)))
-    [failed] = failures
+    assert len(failures) == 1, failures
+    failed = failures[0]
     assert "the table" in failed
     assert "another load" in failed.lower()
     assert places(settings) == [(0, number) for number in range(50)]

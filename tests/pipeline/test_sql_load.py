@@ -63,6 +63,7 @@ def test_the_result_of_a_query_is_loaded_once_and_its_offsets_are_those_it_read(
         ("SELEKT value FROM messages", "SELEKT"),
         ("SELECT value FROM messages", "the result has no column kafka_timestamp"),
         ("SELECT 1 AS n /* messages */", "does not read messages"),
+        ("SELECT * FROM messages LIMIT 3", "LIMIT counts over all runs"),
         ("SELECT * FROM messages UNION ALL SELECT * FROM messages", "reads messages 2 times"),
         ("SELECT count(*) AS n, kafka_timestamp FROM messages GROUP BY kafka_timestamp", "aggregation"),
     ],

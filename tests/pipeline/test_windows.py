@@ -17,11 +17,12 @@ from millstream.lake.errors import TableMismatch
 from millstream.registry.avro_deserializer import AvroDeserializer
 from millstream.registry.client import RegistryClient
 from millstream.spark.jobs.description.job_file import read_job, read_job_of
+from millstream.spark.jobs.description.topic_input import TopicInput
 from millstream.spark.jobs.description.windows_job import Window, WindowsJob
 from millstream.spark.jobs.running.progress import read_job_progress
 from millstream.spark.jobs.running.runner import run_job
 from millstream.spark.jobs.streams.closing import with_closing_row
-from millstream.spark.jobs.streams.events import Transform
+from millstream.spark.jobs.streams.events import Transform, with_event_time
 from millstream.spark.jobs.streams.windows import start_windows
 from tests.brokers import Broker, StartBroker
 from tests.pipeline.site_activity import (
@@ -257,6 +258,12 @@ def has_results(broker: Broker, topic: str) -> bool:
     """Whether the topic exists and has something in it; the job creates it."""
     found = ends(broker, topic)
     return bool(found and found[0])
+
+
+def test_a_time_past_the_year_9999_does_not_move_the_watermark(spark: "SparkSession") -> None:
+    events = spark.sql("SELECT explode(array(timestamp_micros(9223372036854775000), timestamp'2026-05-04 12:00:00Z', null)) AS at")
+    timed = with_event_time(events, TopicInput("views", schema="at TIMESTAMP", time="at"), "input")
+    assert [row["at"].isoformat()[:10] for row in timed.collect()] == ["2026-05-04"]
 
 
 def test_a_field_that_is_called_like_a_mark_stays(spark: "SparkSession", tmp_path: Path) -> None:

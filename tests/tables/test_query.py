@@ -218,10 +218,19 @@ def test_a_message_that_does_not_decode_is_said_as_the_scan_says_it(millstream: 
     assert ask(millstream, f"select max(value) as v from '{topic}'", [*flags, "--mode", "permissive"]) == [{"v": "text"}]
 
 
+def test_offsets_that_are_gone_are_said_with_what_to_do(millstream: Millstream, broker: Broker, topic: str) -> None:
+    write(broker, topic, [Message(b"text")])
+    flags = ["-b", broker.bootstrap_servers, "--from", "7"]
+    outcome = millstream("query", f"select count(*) as n from '{topic}'", *flags)
+    assert (outcome.code, "(a query: --allow-data-loss) reads what there is" in outcome.err) == (1, True)
+    assert ask(millstream, f"select count(*) as n from '{topic}'", [*flags, "--allow-data-loss"]) == [{"n": 0}]
+
+
 def test_what_is_missing_is_one_sentence(millstream: Millstream, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("millstream.tables.query.find_spec", lambda _: None)
+    monkeypatch.setattr("millstream.tables.topic_scan.find_spec", lambda _: None)
     outcome = millstream("query", "select 1")
+    needed = "numpy and pyarrow and duckdb"
     assert (outcome.code, outcome.err) == (
         2,
-        "millstream: SQL over topics needs duckdb: pip install '.[query]' in a checkout of Millstream\n",
+        f"millstream: SQL over topics needs {needed}: pip install '.[query]' in a checkout of Millstream\n",
     )

@@ -94,6 +94,13 @@ def test_a_table_begins_and_ends_where_it_was_asked_to(broker: Broker, numbered:
     assert numbers(broker, numbered, **arguments) == list(expected)
 
 
+def test_a_time_that_has_no_microseconds_is_the_last_that_has(broker: Broker) -> None:
+    topic = create_topic(broker, configs={"message.timestamp.after.max.ms": 2**63 - 1})
+    write(broker, topic, [Message(b"now", timestamp_ms=1_000), Message(b"never", timestamp_ms=2**62)])
+    found = millstream.read_table(topic, brokers=broker.bootstrap_servers)["timestamp"].cast(pa.int64()).to_pylist()
+    assert found == [1_000_000, 9_223_372_036_854_775_000]
+
+
 def test_a_topic_that_grows_is_read_up_to_the_end_it_had_and_anew_each_time(broker: Broker, topic: str) -> None:
     write(broker, topic, [Message(b"%d" % number) for number in range(10)])
     scan = millstream.scan(topic, brokers=broker.bootstrap_servers, columns=["offset"])

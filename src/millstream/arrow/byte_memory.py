@@ -2,7 +2,8 @@
 
 New memory costs more than it looks: each page has to be found and zeroed at its first touch, on a virtual machine perhaps fetched from the
 host, which takes as long as filling it. So what is large is taken in huge pages, and a few pieces that have become free are kept for the
-next records: who reads batch by batch touches the same memory again and again.
+next records: who reads batch by batch touches the same memory again and again. So does who reads one table after the other: what a table
+had is kept, too, and lent to the kernel, which takes its pages where memory is short and only there.
 
 What was in it before is still there. Arrays are cut to what was written before anyone sees them.
 """
@@ -20,6 +21,9 @@ _HUGE_PAGE: Final = 2 * 1024 * 1024
 _ALIGNMENT: Final = 64
 """What Arrow would like its buffers to begin at."""
 _MOST_KEPT: Final = 4
+_MOST_LENT: Final = 64
+_LARGEST_LENT: Final = 16 * 1024 * 1024
+"""With so many pieces that the kernel may take when it needs memory; until then they save the next table the pages."""
 
 _kept: list[mmap.mmap] = []
 
@@ -61,4 +65,7 @@ def _take_kept(size: int) -> mmap.mmap | None:
 def _keep(mapped: mmap.mmap) -> None:
     """Called when the last array in it is gone, by whichever thread let go of it."""
     if len(_kept) < _MOST_KEPT:
+        _kept.append(mapped)
+    elif len(_kept) < _MOST_LENT and len(mapped) <= _LARGEST_LENT and hasattr(mmap, "MADV_FREE"):
+        mapped.madvise(mmap.MADV_FREE)
         _kept.append(mapped)

@@ -125,8 +125,10 @@ class PartitionReader:
 
     def _send_in_advance(self, offset: int) -> None:
         try:
-            connection = self._cluster.connection(self._cluster.leader(*self._place))
-            request = FetchRequest([self._wanted(offset)], _MAX_WAIT_MS, isolation_level=self._isolation)
+            led = self._cluster.led(*self._place)
+            connection = self._cluster.connection(led.leader)
+            wanted = self._wanted(offset)._replace(leader_epoch=led.leader_epoch)
+            request = FetchRequest([wanted], _MAX_WAIT_MS, isolation_level=self._isolation)
             self._in_advance = connection, connection.send(request), offset
         except (BrokerUnavailable, KafkaError):
             self._in_advance = None

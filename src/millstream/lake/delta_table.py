@@ -21,7 +21,7 @@ from millstream.lake.columns import EVENT_DATE, EVENT_HOUR, PARTITION_BY, table_
 from millstream.lake.continuity import check_continues, check_repeats, is_same
 from millstream.lake.data_file import DataFile
 from millstream.lake.errors import LoadConflict, TableMismatch
-from millstream.lake.load_batch import TOPIC_KEY, LoadBatch, offset_key, read_metadata
+from millstream.lake.load_batch import TOPIC_KEY, LoadBatch, batches_after, offset_key
 from millstream.lake.place import normal_address
 from millstream.lake.table_opening import find_table, has_batch, query_key
 
@@ -71,21 +71,15 @@ class DeltaWriter:
     def batches(self, query_id: str, *, after: int) -> list[LoadBatch]:
         """The micro-batches of a query after this one that the log of the table still has, oldest first."""
         table = self._open()
-        found: list[LoadBatch] = []
-        for commit in table.history() if table is not None else ():
-            batch = read_metadata(commit)
-            if batch is not None and batch.query_id == query_id:
-                if batch.batch_id <= after:
-                    break
-                found.append(batch)
-        return found[::-1]
+        return batches_after(table.history() if table is not None else (), query_id, after)
 
     def _prepared(self, batch: LoadBatch, files: pa.Schema) -> DeltaTable | None:
         """The table, with all columns, standing where the micro-batch begins; None if it has the micro-batch."""
         wanted = table_schema(files)
         table = self._open()
         if table is None:
-            table = DeltaTable.create(self.address, DeltaSchema.from_arrow(wanted), mode="error", partition_by=list(PARTITION_BY))
+            # Another load may have made it by now: then it is looked at like any other table.
+            table = DeltaTable.create(self.address, DeltaSchema.from_arrow(wanted), mode="ignore", partition_by=list(PARTITION_BY))
         found = {one.partition: table.transaction_version(offset_key(batch.topic, one.partition)) for one in batch.ranges}
         positions = {partition: offset for partition, offset in found.items() if offset is not None}
         if has_batch(table, batch.query_id, batch.batch_id):
@@ -157,10 +151,15 @@ class DeltaWriter:
                     fields[field.name] = pa.field(field.name, added)
                     is_new = True
             return pa.struct(list(fields.values())) if is_new else None
+        if types.is_list(present) and types.is_list(wanted):
+            added = self._added(present.value_type, wanted.value_type, column)
+            return None if added is None else pa.list_(added)
+        # Of the records of a map, too, Delta would take it; but deltalake could not put the files together any more.
         if not _is_same(present, wanted):
             raise TableMismatch(
                 f"the column {column} of the table {self.address} is {present}, and the messages now have {wanted} there. A table cannot "
-                "change the type of a column: load to another place (--to) with a new checkpoint, or bring the schema back."
+                "change the type of a column, and records in a map get no field: load to another place (--to) with a new checkpoint, or "
+                "bring the schema back."
             )
         return None
 

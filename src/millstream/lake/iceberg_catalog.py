@@ -4,6 +4,7 @@ Without properties it is a file of SQLite beside the tables, `<to>/iceberg-catal
 is described by its properties (`type=rest`, `uri=...`, `warehouse=...`), and `namespace`, which is ours: where in it the tables are.
 """
 
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -48,6 +49,9 @@ def open_catalog(to: str, properties: Mapping[str, str]) -> "Catalog":
         raise UsageError(f"the catalog of the Iceberg tables cannot be opened: {error}") from None
     except (RESTError, SQLAlchemyError, OSError) as error:
         raise CommandFailed(f"the catalog of the Iceberg tables at {to} does not answer: {error}") from None
+    if (engine := getattr(catalog, "engine", None)) is not None:
+        # A catalog in a database has a pool of connections, which its readers do not know of: it is closed with its last reader.
+        weakref.finalize(catalog, engine.dispose)
     return catalog
 
 

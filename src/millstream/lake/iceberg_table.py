@@ -18,7 +18,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, RESTError, ValidationError, ValidationException
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NoSuchTableError,
+    RESTError,
+    TableAlreadyExistsError,
+    ValidationError,
+    ValidationException,
+)
 from pyiceberg.transforms import HourTransform
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -27,7 +34,7 @@ from millstream.lake.columns import EVENT_HOUR, EVENT_TIMESTAMP, KAFKA_TIMESTAMP
 from millstream.lake.continuity import check_continues, check_repeats, is_same
 from millstream.lake.errors import LoadConflict, TableMismatch
 from millstream.lake.iceberg_catalog import namespace_of, open_catalog
-from millstream.lake.load_batch import LoadBatch, read_metadata
+from millstream.lake.load_batch import LoadBatch, batches_after
 from millstream.lake.place import normal_address, open_place
 
 if TYPE_CHECKING:
@@ -74,7 +81,7 @@ class IcebergWriter:
         for _ in range(_ATTEMPTS):
             try:
                 return self._try_to_commit(batch, files)
-            except CommitFailedException as error:
+            except (CommitFailedException, TableAlreadyExistsError) as error:
                 # Maintenance, or another load: which of them shows when the table is looked at again.
                 failed = error
             except (ValidationError, ValidationException, ValueError) as error:
@@ -92,14 +99,9 @@ class IcebergWriter:
     def batches(self, query_id: str, *, after: int) -> list[LoadBatch]:
         """The micro-batches of a query after this one whose snapshots the table still has, oldest first."""
         table = self._open()
-        found: list[LoadBatch] = []
-        for snapshot in reversed(table.snapshots() if table is not None else []):
-            batch = None if snapshot.summary is None else read_metadata(snapshot.summary.additional_properties)
-            if batch is not None and batch.query_id == query_id:
-                if batch.batch_id <= after:
-                    break
-                found.append(batch)
-        return found[::-1]
+        newest_first = reversed(table.snapshots() if table is not None else [])
+        summaries = (snapshot.summary.additional_properties for snapshot in newest_first if snapshot.summary is not None)
+        return batches_after(summaries, query_id, after)
 
     def _try_to_commit(self, batch: LoadBatch, files: pa.Schema) -> bool:
         table = self._open() or self._create(files)

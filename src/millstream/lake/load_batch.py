@@ -11,7 +11,7 @@ once conflict; the counts are metadata of the commit (`history`), for the audit 
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -90,6 +90,18 @@ def read_metadata(commit: Mapping[str, Any]) -> LoadBatch | None:
         progress_ms=progress_ms,
         is_behind=is_behind,
     )
+
+
+def batches_after(commits: Iterable[Mapping[str, Any]], query_id: str, after: int) -> list[LoadBatch]:
+    """The micro-batches of a query after this one, oldest first, of commits of which the newest is first."""
+    found: list[LoadBatch] = []
+    for commit in commits:
+        batch = read_metadata(commit)
+        if batch is not None and batch.query_id == query_id:
+            if batch.batch_id <= after:
+                break
+            found.append(batch)
+    return found[::-1]
 
 
 def joined(ranges: Sequence[LoadedRange]) -> tuple[LoadedRange, ...]:

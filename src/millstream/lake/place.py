@@ -1,6 +1,8 @@
 """Where files of the lake are: a directory of this machine, or of a store that Arrow knows (`hdfs://`, `s3://`, `gs://`)."""
 
 import errno
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, NamedTuple
 
@@ -61,6 +63,20 @@ def normal_address(address: str) -> str:
     if address.startswith("s3a://"):
         address = "s3://" + address.removeprefix("s3a://")
     return address.rstrip("/") if "://" in address else str(Path(address).expanduser().absolute())
+
+
+@contextmanager
+def finished_or_deleted(abandon: Callable[[], None], address: str) -> Iterator[None]:
+    """While files of `address` are written: what could not be finished is deleted by `abandon`, and the error says why."""
+    try:
+        yield
+    except OSError as error:
+        abandon()
+        raise_unwritable(error, address)
+        raise
+    except BaseException:
+        abandon()
+        raise
 
 
 def raise_unwritable(error: OSError, address: str) -> None:

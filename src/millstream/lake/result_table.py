@@ -58,11 +58,10 @@ class ResultTable:
 
     def append(self, rows: pa.Table, query_id: str, batch_id: int) -> bool:
         """Append the rows of a micro-batch; False if the table has it already."""
-        table = self._open()
         try:
-            if table is None:
-                table = DeltaTable.create(self.address, DeltaSchema.from_arrow(rows.schema), mode="error")
-            elif has_batch(table, query_id, batch_id):
+            # Another run may make it in between: then it is looked at like any other table.
+            table = self._open() or DeltaTable.create(self.address, DeltaSchema.from_arrow(rows.schema), mode="ignore")
+            if has_batch(table, query_id, batch_id):
                 return False
             properties = CommitProperties(app_transactions=[Transaction(query_key(query_id), batch_id)])
             write_deltalake(table, rows, mode="append", commit_properties=properties)

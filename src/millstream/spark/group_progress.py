@@ -8,24 +8,25 @@ written last, and reads that (`sink.sink_progress`).
 import logging
 from collections.abc import Callable
 from time import monotonic
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from millstream.client.cluster import Cluster
+from millstream.client.coordinators import GROUP, Coordinators
 from millstream.client.errors import kafka_error
 from millstream.client.request import MessageRequest
 from millstream.client.retry import retry
-from millstream.errors import MillstreamError, UnknownMemberId
+from millstream.client.transactions import SECOND_PROTOCOL, OpenTransaction
+from millstream.errors import MillstreamError, UnknownMemberId, UnstableOffsetCommit
 from millstream.spark.positions import Offsets
 from millstream.topic_partition import TopicPartition
 from millstream.wire.api import ApiKey
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
-_GROUP: Final = 0
 _LAST_WITH_TOPIC_NAMES: Final = 9
 """From version 10 on OffsetCommit and OffsetFetch know topics by their ids."""
+_TXN_OFFSET_COMMITS: Final = {1: (0, 4), SECOND_PROTOCOL: (5, 5)}
+"""Versions of TxnOffsetCommit by the protocol of the transaction: version 5 also adds the group to it."""
 _MOST_PATIENCE_S: Final = 5.0
 _REPORT_PAUSE_S: Final = 30.0
 
@@ -41,10 +42,8 @@ class GroupProgress:
     """The committed offsets of a group; what did not change is not sent again."""
 
     def __init__(self, cluster: Cluster, group_id: str, *, timeout_s: float) -> None:
-        self._cluster = cluster
         self._group_id = group_id
-        self._timeout_s = timeout_s
-        self._coordinator: int | None = None
+        self._coordinators = Coordinators(cluster, GROUP, timeout_s=timeout_s)
         self._committed: dict[TopicPartition, int] = {}
 
     def commit(self, offsets: Offsets, *, metadata: str = "") -> None:
@@ -53,7 +52,7 @@ class GroupProgress:
         if not changed:
             return
         try:
-            self._retry(lambda coordinator: self._commit_once(coordinator, changed, metadata))
+            self._coordinators.ask(self._group_id, self._commit_request(changed, metadata), self._check_commit)
         except UnknownMemberId:
             raise UnknownMemberId(
                 f"the progress of the query cannot be committed to the group {self._group_id!r}, because consumers are members of it: "
@@ -61,47 +60,57 @@ class GroupProgress:
             ) from None
         self._committed.update(changed)
 
-    def committed(self) -> dict[TopicPartition, CommittedOffset]:
-        """All offsets of the group; asks again while the coordinator moves or loads."""
-        return self._retry(self._fetch_once)
+    def commit_in(self, transaction: OpenTransaction, offsets: Offsets, *, metadata: str) -> None:
+        """Commit these offsets in a transaction: they count when it is committed."""
+        fields = {
+            "transactional_id": transaction.transactional_id,
+            "group_id": self._group_id,
+            "producer_id": transaction.producer_id,
+            "producer_epoch": transaction.epoch,
+            "topics": _topics(offsets, metadata),
+        }
+        lowest, highest = _TXN_OFFSET_COMMITS[transaction.version]
+        request: MessageRequest[Any] = MessageRequest(ApiKey.TXN_OFFSET_COMMIT, fields, lowest=lowest, highest=highest)
+        self._coordinators.ask(self._group_id, request, self._check_commit)
 
-    def _retry(self, ask: Callable[[int], T]) -> T:
-        """Ask the coordinator, and again while it moves or loads."""
+    def committed(self, topic: str | None = None, *, patience_s: float) -> dict[TopicPartition, CommittedOffset]:
+        """The offsets of a topic's first partition, or all of the group; waits for the transactions that are about to replace them, and
+        raises `UnstableOffsetCommit` if one of them is open for longer."""
+        return retry(
+            lambda: self._coordinators.ask(self._group_id, self._fetch_request(topic), self._read_fetch),
+            timeout_s=patience_s,
+            may_pass=lambda error: isinstance(error, UnstableOffsetCommit),
+        )
 
-        def attempt() -> T:
-            # Unless it answers, it is looked for again.
-            coordinator, self._coordinator = self._coordinator, None
-            coordinator = self._find_coordinator() if coordinator is None else coordinator
-            answer = ask(coordinator)
-            self._coordinator = coordinator
-            return answer
-
-        return retry(attempt, timeout_s=self._timeout_s)
-
-    def _commit_once(self, coordinator: int, offsets: Offsets, metadata: str) -> None:
-        topics: dict[str, list[dict[str, object]]] = {}
-        for (topic, partition), offset in sorted(offsets.items()):
-            entry = {"partition_index": partition, "committed_offset": offset, "committed_leader_epoch": -1, "committed_metadata": metadata}
-            topics.setdefault(topic, []).append(entry)
+    def _commit_request(self, offsets: Offsets, metadata: str) -> MessageRequest[Any]:
         fields = {
             "group_id": self._group_id,
             "generation_id_or_member_epoch": -1,
             "member_id": "",
-            "topics": [{"name": topic, "partitions": partitions} for topic, partitions in topics.items()],
+            "topics": _topics(offsets, metadata),
         }
-        request: MessageRequest[Any] = MessageRequest(ApiKey.OFFSET_COMMIT, fields, lowest=2, highest=_LAST_WITH_TOPIC_NAMES)
-        answer = self._cluster.connection(coordinator).call(request)
+        return MessageRequest(ApiKey.OFFSET_COMMIT, fields, lowest=2, highest=_LAST_WITH_TOPIC_NAMES)
+
+    def _check_commit(self, answer: Any) -> None:
         for topic in answer.topics:
             for partition in topic.partitions:
                 _check(int(partition.error_code), f"committing an offset of {topic.name} for the group {self._group_id!r} failed")
 
-    def _fetch_once(self, coordinator: int) -> dict[TopicPartition, CommittedOffset]:
-        group = {"group_id": self._group_id, "member_id": None, "member_epoch": -1, "topics": None}
-        fields = {"group_id": self._group_id, "topics": None, "groups": [group], "require_stable": False}
-        request: MessageRequest[Any] = MessageRequest(ApiKey.OFFSET_FETCH, fields, lowest=2, highest=_LAST_WITH_TOPIC_NAMES)
-        answer: Any = self._cluster.connection(coordinator).call(request)
+    def _fetch_request(self, topic: str | None) -> MessageRequest[Any]:
+        # All offsets of a group are not those that have only been committed in an open transaction: a topic is named if there is one.
+        topics = None if topic is None else [{"name": topic, "partition_indexes": [0]}]
+        group = {"group_id": self._group_id, "member_id": None, "member_epoch": -1, "topics": topics}
+        fields = {"group_id": self._group_id, "topics": topics, "groups": [group], "require_stable": True}
+        return MessageRequest(ApiKey.OFFSET_FETCH, fields, lowest=2, highest=_LAST_WITH_TOPIC_NAMES)
+
+    def _read_fetch(self, answer: Any) -> dict[TopicPartition, CommittedOffset]:
         found = answer.groups[0] if answer.groups else answer
-        _check(int(found.error_code), f"asking for the offsets of the group {self._group_id!r} failed")
+        what = f"asking for the offsets of the group {self._group_id!r} failed"
+        _check(int(found.error_code), what)
+        for topic in found.topics:
+            for partition in topic.partitions:
+                if partition.error_code == UnstableOffsetCommit.code:
+                    _check(UnstableOffsetCommit.code, what)
         return {
             TopicPartition(topic.name, int(partition.partition_index)): CommittedOffset(
                 int(partition.committed_offset), partition.metadata or ""
@@ -109,13 +118,6 @@ class GroupProgress:
             for topic in found.topics
             for partition in topic.partitions
         }
-
-    def _find_coordinator(self) -> int:
-        fields = {"key": self._group_id, "key_type": _GROUP, "coordinator_keys": [self._group_id]}
-        answer: Any = self._cluster.call(MessageRequest(ApiKey.FIND_COORDINATOR, fields, lowest=1))
-        found = answer.coordinators[0] if answer.coordinators else answer
-        _check(int(found.error_code), f"the coordinator of the group {self._group_id!r} was not found")
-        return int(found.node_id)
 
 
 class ReportedProgress:
@@ -145,6 +147,15 @@ class ReportedProgress:
                 _REPORT_PAUSE_S,
                 error,
             )
+
+
+def _topics(offsets: Offsets, metadata: str) -> list[dict[str, object]]:
+    """As both requests name them."""
+    topics: dict[str, list[dict[str, object]]] = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        entry = {"partition_index": partition, "committed_offset": offset, "committed_leader_epoch": -1, "committed_metadata": metadata}
+        topics.setdefault(topic, []).append(entry)
+    return [{"name": topic, "partitions": partitions} for topic, partitions in topics.items()]
 
 
 def _check(code: int, what: str) -> None:

@@ -52,7 +52,7 @@ READ: Final = Direction(
     frozenset({"path", "serialization.format"}),
 )  # fmt: skip
 WRITE: Final = Direction(
-    (*_SHARED, "topic", "auto.register.schemas", "use.latest.version", "skipReplayedBatches"),
+    (*_SHARED, "topic", "auto.register.schemas", "use.latest.version", "skipReplayedBatches", "delivery.guarantee"),
     "A write has",
     frozenset({"path", "serialization.format", "checkpointlocation", "queryname", "outputmode"}),
 )

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +29,7 @@ class NoJava(UsageError):
 
 def start_session(name: str, *, master: str | None = None, options: Mapping[str, str] | None = None) -> "SparkSession":
     """A session of Spark, the running one if there is one; `master` and `options` are Spark's own."""
+    check_pyspark()
     check_java()
     from pyspark.sql import SparkSession  # takes a second, and who only asks for Java need not pay it
 
@@ -39,6 +41,12 @@ def start_session(name: str, *, master: str | None = None, options: Mapping[str,
     for option, value in (options or {}).items():
         builder = builder.config(option, value)
     return builder.getOrCreate()
+
+
+def check_pyspark() -> None:
+    """Raises `UsageError`, in one sentence, unless PySpark is installed."""
+    if find_spec("pyspark") is None:
+        raise UsageError("Spark needs pyspark: pip install '.[spark]' in a checkout of Millstream")
 
 
 def check_java() -> None:

@@ -16,16 +16,25 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, Protocol
 
 from millstream.client.cluster import Cluster
+from millstream.client.errors import BrokerUnavailable
+from millstream.client.retry import retry
 from millstream.client.security import ClientSecurity
 
 if TYPE_CHECKING:
     from millstream.client.raw_producer import ProducerSettings, RawProducer
+    from millstream.client.transaction_admin import TransactionAdmin
+    from millstream.client.transactions import Transactions
 
 _LONGEST_IDLE_S: Final = 600.0
 """A producer that was idle for longer gets a new id: brokers may have forgotten the old one."""
 
-_clusters: dict[tuple[str, str, int, ClientSecurity], Cluster] = {}
+_ClusterName = tuple[str, str, int, ClientSecurity]
+
+_clusters: dict[_ClusterName, Cluster] = {}
+_transactions: "dict[ProducerSettings, Transactions]" = {}
+_admins: "dict[ProducerSettings, TransactionAdmin]" = {}
 _idle: "dict[ProducerSettings, RawProducer]" = {}
+_begun: set[str] = set()
 
 
 class ConnectionSettings(Protocol):
@@ -51,6 +60,43 @@ def cluster_for(settings: ConnectionSettings) -> Cluster:
             settings.bootstrap_servers, client_id=settings.client_id, timeout_s=timeout_s, security=settings.security
         )
     return cluster
+
+
+def transactions_for(settings: "ProducerSettings") -> "Transactions":
+    """The transactions of the cluster that a producer with these settings writes to."""
+    from millstream.client.transactions import Transactions  # only who writes exactly once needs it
+
+    found = _transactions.get(settings)
+    if found is None:
+        found = _transactions[settings] = Transactions(cluster_for(settings), timeout_s=settings.delivery_timeout_ms / 1000)
+    return found
+
+
+def await_brokers(settings: "ProducerSettings") -> None:
+    """Wait for the first answer to this process no longer than for a topic: a wrong address is found out before `delivery.timeout.ms` is
+    over. Who was answered once is patient with brokers that restart."""
+    limit = f"{settings.option('max.block.ms')} = {settings.max_block_ms}"
+    try:
+        retry(transactions_for(settings).version, timeout_s=settings.max_block_ms / 1000)
+    except BrokerUnavailable as error:
+        raise BrokerUnavailable(f"no broker answered within {limit}: {error}") from None
+
+
+def transaction_admin_for(settings: "ProducerSettings") -> "TransactionAdmin":
+    """Who looks at them."""
+    from millstream.client.transaction_admin import TransactionAdmin  # only the driver of who writes exactly once needs it
+
+    found = _admins.get(settings)
+    if found is None:
+        found = _admins[settings] = TransactionAdmin(cluster_for(settings), timeout_s=settings.delivery_timeout_ms / 1000)
+    return found
+
+
+def begins(name: str) -> bool:
+    """Whether this process is asked for the first time about what has this name."""
+    is_new = name not in _begun
+    _begun.add(name)
+    return is_new
 
 
 @contextmanager
@@ -82,7 +128,10 @@ def _close_all() -> None:
 
 def _forget_all() -> None:
     _clusters.clear()
+    _transactions.clear()
+    _admins.clear()
     _idle.clear()
+    _begun.clear()
 
 
 os.register_at_fork(after_in_child=_forget_all)

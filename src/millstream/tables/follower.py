@@ -89,8 +89,9 @@ class Follower:
     def _ask_leaders(self) -> list[FetchedPartition]:
         by_leader: dict[int, list[FetchFrom]] = {}
         for place, followed in self._followed.items():
-            wanted = FetchFrom(*place, followed.decoder.next_offset, max_bytes=followed.fetch_bytes)
-            by_leader.setdefault(self._cluster.leader(*place), []).append(wanted)
+            led = self._cluster.led(*place)
+            wanted = FetchFrom(*place, followed.decoder.next_offset, followed.fetch_bytes, leader_epoch=led.leader_epoch)
+            by_leader.setdefault(led.leader, []).append(wanted)
         wait_ms = _ONE_LEADER_WAIT_MS if len(by_leader) == 1 else _SEVERAL_LEADERS_WAIT_MS
         sent: list[tuple[Connection, Pending[FetchAnswer]]] = []
         try:

@@ -11,12 +11,11 @@ changed, unless files are allowed.
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from millstream.errors import CommandFailed, MillstreamError, UsageError
 from millstream.tables.scan_options import did_you_mean
-from millstream.tables.topic_scan import TopicScan, require_arrow
+from millstream.tables.topic_scan import NEEDED, TopicScan, require
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -151,6 +150,4 @@ def _base_tables(node: Any) -> Iterator[str]:
 
 def require_query() -> None:
     """Say what to install where something is missing."""
-    require_arrow()
-    if find_spec("duckdb") is None:
-        raise UsageError("SQL over topics needs duckdb: pip install '.[query]' in a checkout of Millstream")
+    require([*NEEDED, "duckdb"], "SQL over topics", "query")

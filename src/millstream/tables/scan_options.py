@@ -80,7 +80,7 @@ class ScanOptions:
     def report_data_loss(self, what: str) -> None:
         """Records that were to be read are not there: raises `DataLoss`, or logs a warning."""
         if self.fail_on_data_loss:
-            raise DataLoss(f"{what}. fail_on_data_loss=False reads what there is")
+            raise DataLoss(f"{what}. fail_on_data_loss=False (a query: --allow-data-loss) reads what there is")
         logger.warning("%s. Some rows may be missing", what)
 
 
@@ -154,13 +154,18 @@ def did_you_mean(wrong: str, known: Iterable[str], *, otherwise: Callable[[], st
     return f"did you mean {near[0]!r}?" if near else otherwise()
 
 
+def scan_options_among(options: Mapping[str, str]) -> dict[str, str]:
+    """Those of a client's options that a scan has."""
+    return {name: value for name, value in options.items() if name in _KNOWN or name.startswith(PREFIXES)}
+
+
 class _ClientOptions:
     """Options by Kafka's names."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self.values = {str(name): str(value) for name, value in given.items()}
         for name in self.values:
-            if name not in _KNOWN and not name.startswith(PREFIXES):
+            if not scan_options_among({name: ""}):
                 hint = did_you_mean(name, _KNOWN, otherwise=lambda: f"there are {', '.join(_KNOWN)}, and those about TLS and logins")
                 raise UsageError(f"options: a scan has no option {name!r}; {hint}")
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from millstream.tables.offset_spans import Span
     from millstream.tables.table_columns import TableColumns
 
-_NEEDED: Final = ("numpy", "pyarrow")
+NEEDED: Final = ("numpy", "pyarrow")
 
 
 def scan(
@@ -205,6 +205,11 @@ class TopicScan:
 
 def require_arrow() -> None:
     """Say what to install where Arrow is missing."""
-    missing = [name for name in _NEEDED if find_spec(name) is None]
+    require(NEEDED, "reading topics as tables", "arrow")
+
+
+def require(packages: Iterable[str], what: str, extra: str) -> None:
+    """Say which of these packages `what` lacks here, and the extra that brings them."""
+    missing = [name for name in packages if find_spec(name) is None]
     if missing:
-        raise UsageError(f"reading topics as tables needs {' and '.join(missing)}: pip install '.[arrow]' in a checkout of Millstream")
+        raise UsageError(f"{what} needs {' and '.join(missing)}: pip install '.[{extra}]' in a checkout of Millstream")

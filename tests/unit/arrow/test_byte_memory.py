@@ -42,3 +42,14 @@ def test_a_piece_of_another_size_is_not_taken() -> None:
     del small
     gc.collect()
     assert len(ByteMemory(2 * SIZE, is_large=False).take(2 * SIZE, np.uint8)) == 2 * SIZE
+
+
+def test_the_memory_of_a_table_serves_the_next_one() -> None:
+    table = [ByteMemory(SIZE, is_large=False).take(10, np.int64) for _ in range(20)]
+    places = {address(piece) for piece in table}
+    del table
+    gc.collect()
+    for piece in (again := [ByteMemory(SIZE, is_large=False).take(10, np.int64) for _ in range(20)]):
+        piece[:] = 7
+    assert {address(piece) for piece in again} == places
+    assert all(piece.tolist() == [7] * 10 for piece in again)

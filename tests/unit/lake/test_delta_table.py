@@ -95,6 +95,18 @@ def test_two_loads_at_once_do_not_both_commit(address: str, monkeypatch: pytest.
     assert numbers(address) == [0, 1, 2, 3, 4]
 
 
+def test_a_load_that_finds_the_table_made_meanwhile_by_another_one_is_refused_in_these_words(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both begin with an empty place: the second looks before the first has made the table, and makes it afterwards."""
+    writer, present = DeltaWriter(address), DeltaWriter._open
+    monkeypatch.setattr(DeltaWriter, "_open", lambda asked: None if asked is writer else present(asked))
+    assert DeltaWriter(address).commit(batch(address, 0, 0, 3), file_schema(VALUE))
+    with pytest.raises(LoadConflict, match="Another load has written to it"):
+        writer.commit(batch(address, 0, 0, 3, query_id="other"), file_schema(VALUE))
+    assert numbers(address) == [0, 1, 2]
+
+
 def test_a_topic_that_was_made_anew_is_refused(address: str) -> None:
     writer = DeltaWriter(address)
     writer.commit(batch(address, 0, 0, 3), file_schema(VALUE))
@@ -202,15 +214,25 @@ def test_parts_of_a_partition_are_joined() -> None:
     assert joined([LoadedRange(1, 5, 9), LoadedRange(0, 0, 2), LoadedRange(1, 2, 5)]) == (LoadedRange(0, 0, 2), LoadedRange(1, 2, 9))
 
 
-def test_records_in_lists_may_have_their_fields_in_another_order_and_get_no_new_ones(address: str) -> None:
+def test_records_in_lists_may_have_their_fields_in_another_order_and_get_new_ones(address: str) -> None:
     def value(*names: str) -> pa.DataType:
         return pa.struct([("n", pa.int64()), ("l", pa.list_(pa.struct([(name, pa.int64()) for name in names])))])
 
     writer = DeltaWriter(address)
-    for number, names in enumerate((("a", "b"), ("b", "a"))):
-        files = write_files(address, number, 1, value(*names), l=[[{"a": 1, "b": 2}]])
+    for number, names in enumerate((("a", "b"), ("b", "a"), ("a", "c"))):
+        files = write_files(address, number, 1, value(*names), l=[[dict.fromkeys(names, number)]])
         writer.commit(batch(address, number, number, number + 1, files=files), file_schema(value(*names)))
-    assert [row["l"] for row in DeltaTable(address).to_pyarrow_table().to_pylist()] == [[{"a": 1, "b": 2}]] * 2
-    assert pl.read_delta(address)["l"].to_list() == [[{"a": 1, "b": 2}]] * 2
-    with pytest.raises(TableMismatch, match="the column l of the table"):
-        writer.check(file_schema(value("a", "b", "c")))
+    expected = [[{"a": 0, "b": 0, "c": None}], [{"a": 1, "b": 1, "c": None}], [{"a": 2, "b": None, "c": 2}]]
+    assert pl.read_delta(address).sort("n")["l"].to_list() == expected
+    DeltaTable(address).optimize.compact()
+    assert DeltaTable(address).to_pyarrow_table().sort_by("n")["l"].to_pylist() == expected
+
+
+def test_records_in_maps_get_no_fields(address: str) -> None:
+    def value(*names: str) -> pa.DataType:
+        return pa.struct([("n", pa.int64()), ("m", pa.map_(pa.string(), pa.struct([(name, pa.int64()) for name in names])))])
+
+    writer = DeltaWriter(address)
+    writer.commit(batch(address, 0, 0, 1, files=write_files(address, 0, 1, value("a"))), file_schema(value("a")))
+    with pytest.raises(TableMismatch, match=r"the column m of the table .* records in a map get no field: load to another place"):
+        writer.check(file_schema(value("a", "b")))

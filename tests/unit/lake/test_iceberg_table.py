@@ -101,6 +101,17 @@ def test_a_driver_that_was_given_up_cannot_commit_after_another(lake: str, write
         assert numbers(lake) == list(range(before + 2))
 
 
+def test_a_load_that_finds_the_table_made_meanwhile_by_another_one_looks_at_it(
+    lake: str, writer: IcebergWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    present, looks = IcebergWriter._open, iter([None])
+    monkeypatch.setattr(IcebergWriter, "_open", lambda asked: next(looks, present(asked)) if asked is writer else present(asked))
+    assert IcebergWriter(lake, "clicks", catalog={}).commit(batch(writer.address, 0, 0, 3), FILES)
+    with pytest.raises(LoadConflict, match="Another load has written to it"):
+        writer.commit(batch(writer.address, 0, 0, 3, query_id="other"), FILES)
+    assert numbers(lake) == [0, 1, 2]
+
+
 def test_new_columns_come_and_narrow_ones_are_widened(lake: str, writer: IcebergWriter) -> None:
     narrow = pa.schema([pa.field("n", pa.int32()), *[field for field in FILES if field.name != "n"]])
     writer.check(narrow)

@@ -37,7 +37,7 @@ WITH_HEADERS: Final = 4
 
 LOG_APPEND_TIME: Final = 8
 OK: Final = 0
-BAD_SIZE, BAD_FIELD, BAD_OFFSET, BAD_END, BAD_REST, BAD_HEADERS, BAD_HEADER_KEY, BAD_TIMESTAMP, BAD_BATCH_SIZE = range(1, 10)
+BAD_SIZE, BAD_FIELD, BAD_OFFSET, BAD_END, BAD_REST, BAD_HEADERS, BAD_HEADER_KEY, BAD_BATCH_SIZE = range(1, 9)
 PROBLEMS: Final = {
     BAD_SIZE: "the size of a record does not fit the bytes of its batch",
     BAD_FIELD: "a field of a record does not fit the record",
@@ -46,11 +46,11 @@ PROBLEMS: Final = {
     BAD_REST: "there are bytes after the last record of a batch",
     BAD_HEADERS: "the number of headers of a record does not fit the record",
     BAD_HEADER_KEY: "the key of a record header is null",
-    BAD_TIMESTAMP: "a timestamp is out of range",
     BAD_BATCH_SIZE: "the size of a batch does not fit its header",
 }
 MAX_TIMESTAMP_MS: Final = 9_223_372_036_854_775
-"""The last millisecond that has microseconds."""
+"""The last millisecond that has microseconds, of the year 294247. A later timestamp is read as this one: Kafka takes any, and one absurd
+message must not keep the others of its batch from being read."""
 
 
 class RecordArrays(NamedTuple):
@@ -237,10 +237,8 @@ def decode_records(
                 timestamp = batch[MAX_TIMESTAMP]
             else:
                 timestamp = batch[BASE_TIMESTAMP] + timestamp_delta
-            if timestamp > MAX_TIMESTAMP_MS or timestamp < -MAX_TIMESTAMP_MS:
-                return BAD_TIMESTAMP
             into.offsets[rows] = offset
-            into.timestamps[rows] = timestamp * 1000
+            into.timestamps[rows] = min(max(timestamp, -MAX_TIMESTAMP_MS), MAX_TIMESTAMP_MS) * 1000
             into.timestamp_types[rows] = 1 if is_append_time else 0
             if wanted & WITH_KEY:
                 into.key_nulls[rows] = key_length < 0

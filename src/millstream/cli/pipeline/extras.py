@@ -9,4 +9,4 @@ def need_extra(extra: str, *modules: str) -> None:
     """Raises `UsageError` unless these modules, which an extra of Millstream brings, are there."""
     missing = [module for module in modules if find_spec(module) is None]
     if missing:
-        raise UsageError(f"This needs {', '.join(missing)}: install it with pip install 'millstream[{extra}]'.")
+        raise UsageError(f"This needs {', '.join(missing)}: pip install '.[{extra}]' in a checkout of Millstream.")

@@ -1,6 +1,5 @@
 """`millstream pipeline load`: topics into a lake, as flags or a TOML file say."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ _REQUIRED = {"topics": "--topics A,B", "to": "--to PATH", "checkpoint": "--check
 
 
 def load(
+    context: typer.Context,
     file: flags.File = None,
     *,
     topics: flags.Topics = None,
@@ -65,8 +65,17 @@ def load(
         "catalog": parse_assignments(catalog) if catalog else None,
         "kafka": parse_assignments(client_options) if client_options else None,
     }  # fmt: skip
-    settings = _settings(file, {name: value for name, value in asked.items() if value is not None})
+    given = {name: value for name, value in asked.items() if value is not None}
+    if file is not None:
+        given = {name: value for name, value in given.items() if not _is_from_elsewhere(context, name)}
+    settings = _settings(file, given)
     raise typer.Exit(_run(settings, master=master, quiet=quiet))
+
+
+def _is_from_elsewhere(context: typer.Context, name: str) -> bool:
+    """Whether an environment variable or a profile says it, and not the command line."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name in {"ENVIRONMENT", "DEFAULT"}
 
 
 def _settings(file: Path | None, given: dict[str, Any]) -> "LoadSettings":
@@ -79,7 +88,7 @@ def _settings(file: Path | None, given: dict[str, Any]) -> "LoadSettings":
     missing = [flag for name, flag in _REQUIRED.items() if name not in given]
     if missing:
         raise UsageError(f"What is to be loaded is not complete: give {', '.join(missing)}, or a FILE.toml that says it.")
-    return LoadSettings(**{"brokers": os.environ.get("MILLSTREAM_BROKERS", DEFAULT_BROKERS), **given})
+    return LoadSettings(**{"brokers": DEFAULT_BROKERS, **given})
 
 
 def _run(settings: "LoadSettings", *, master: str | None, quiet: bool) -> int:

@@ -61,6 +61,7 @@ def _results(job: "WindowsJob") -> Iterable[Mapping[str, Any]]:
         except DeltaError as error:
             raise CommandFailed(f"the table {job.output.table} cannot be read: {error}") from None
         return rows
+    from millstream.tables.scan_options import scan_options_among
     from millstream.tables.topic_scan import read_table
 
     is_avro = job.output.format == "avro"
@@ -71,7 +72,8 @@ def _results(job: "WindowsJob") -> Iterable[Mapping[str, Any]]:
         value_format="avro" if is_avro else "string",
         registry=job.registry if is_avro else None,
         flatten=False,
-        options=job.kafka,
+        # A job has options of producers, too.
+        options=scan_options_among(job.kafka),
     )
     values = [value for value in table["value"].to_pylist() if value is not None]
     return values if is_avro else map(_parsed, values)

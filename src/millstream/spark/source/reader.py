@@ -197,8 +197,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         earliest = self._beginnings([place for place in until if place not in processed])
         for place, offset in earliest.items():
             if offset > 0:
-                self._options.report_data_loss(f"the new partition {place} begins at offset {offset} instead of 0")
+                self._report_beginning(place, offset, processed)
         return {place: processed.get(place, earliest.get(place, end)) for place, end in until.items()}
+
+    def _report_beginning(self, place: TopicPartition, offset: int, _processed: Offsets) -> None:
+        """A partition that nothing was read of yet has lost its first messages."""
+        self._options.report_data_loss(f"the new partition {place} begins at offset {offset} instead of 0")
 
     def _beginnings(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Where partitions begin, without those that are gone when a micro-batch is planned again."""

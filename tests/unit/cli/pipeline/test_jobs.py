@@ -93,6 +93,7 @@ def test_a_picture_is_drawn_of_what_is_on_the_topic(millstream: Millstream, mill
         producer.produce("results", json.dumps({"window_start": start, "window_end": end, "page": page, "views": hour + 1}), start)
     assert producer.flush(30) == 0
     drawn = tmp_path / "views.html"
+    file.write_text(file.read_text() + '\n[kafka]\n"compression.type" = "zstd"\n')
     outcome = millstream("pipeline", "picture", str(file), "--to", str(drawn))
     assert (outcome.code, outcome.out) == (0, f"{drawn}: views of 3 windows\n")
     assert drawn.read_text().count("<polyline") == 2

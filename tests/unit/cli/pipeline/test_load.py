@@ -72,4 +72,24 @@ def test_what_is_not_installed_is_said_with_the_extra_that_brings_it(millstream:
 
     monkeypatch.setattr("millstream.cli.pipeline.extras.find_spec", without_deltalake)
     done = millstream("pipeline", "load", *PLACES, "--topics", "a")
-    assert (done.code, done.err) == (2, "millstream: This needs deltalake: install it with pip install 'millstream[lake]'.\n")
+    assert (done.code, done.err) == (2, "millstream: This needs deltalake: pip install '.[lake]' in a checkout of Millstream.\n")
+
+
+def test_environment_and_profile_stand_in_for_flags_and_not_for_what_a_file_says(
+    millstream: Millstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    avro = ("pipeline", "load", *PLACES, "--topics", "a", "--value-format", "avro")
+    monkeypatch.setenv("MILLSTREAM_REGISTRY", "http://127.0.0.1:2")
+    monkeypatch.setenv("MILLSTREAM_BROKERS", "127.0.0.1:3")
+    done = millstream(*avro)
+    assert (done.code, "needs a registry" in done.err, "127.0.0.1:3" in done.err) == (1, False, True)
+    profiles = tmp_path / "profiles.toml"
+    profiles.write_text('[near]\nbrokers = "127.0.0.1:4"\nregistry = "registry.example"\n')
+    monkeypatch.setenv("MILLSTREAM_PROFILES", str(profiles))
+    done = millstream(*avro, "--profile", "near")
+    assert (done.code, "registry.example" in done.err) == (2, True)
+    file = tmp_path / "load.toml"
+    file.write_text('brokers = "127.0.0.1:1"\ntopics = ["clicks"]\nto = "lake"\ncheckpoint = "here"\n')
+    for more in ((), ("--profile", "near")):
+        done = millstream("pipeline", "load", str(file), *more)
+        assert (done.code, "127.0.0.1:1" in done.err) == (1, True)

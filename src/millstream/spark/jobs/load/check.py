@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from millstream.client.cluster import Cluster
-from millstream.client.security import ClientSecurity
 from millstream.errors import MillstreamError, UnknownTopicOrPartition, UsageError
+from millstream.spark.jobs.load.brokers import open_cluster
 from millstream.spark.jobs.load.identity import check_checkpoint
 from millstream.spark.jobs.load.parquet_load import check_directory
 from millstream.spark.jobs.load.settings import LoadSettings
@@ -37,9 +37,7 @@ def check_load(settings: LoadSettings) -> Sequence[TablePlan]:
 
 
 def _check_topics(settings: LoadSettings) -> None:
-    with Cluster(
-        settings.brokers, client_id="millstream-load", timeout_s=_TIMEOUT_S, security=ClientSecurity.of(settings.kafka)
-    ) as cluster:
+    with open_cluster(settings, timeout_s=_TIMEOUT_S) as cluster:
         for topic in settings.topics:
             try:
                 cluster.topic(topic)

@@ -16,11 +16,10 @@ from millstream.audit.report import ANY_BUCKET, DEFAULT_INTERVAL_MS
 from millstream.lake.bucket_counts import BucketCount
 from millstream.lake.load_batch import LoadBatch, joined
 from millstream.lake.load_table import LoadTable
-from millstream.lake.place import open_place
 from millstream.spark.jobs.load.audit import report_batch
 from millstream.spark.jobs.load.dead_letters import produce_dead_letters
 from millstream.spark.jobs.load.settings import LoadSettings
-from millstream.spark.jobs.load.tables import load_table
+from millstream.spark.jobs.load.tables import commit_once, load_table
 from millstream.spark.jobs.load.task_result import TaskResult, tables_of
 from millstream.spark.jobs.running.batch_progress import BatchCounts
 from millstream.spark.query_id import query_id_of
@@ -61,10 +60,7 @@ class LoadCommitter:
 
     def commit_table(self, table: LoadTable, batch: LoadBatch, schema: "pa.Schema") -> None:
         """Commit one table; the files of a micro-batch that it has already are deleted."""
-        if not table.commit(batch, schema):
-            place = open_place(table.address)
-            for file in batch.files:
-                place.delete(file.path)
+        commit_once(table, batch, schema)
 
     def send_dead_letters(self, results: Sequence[TaskResult]) -> None:
         """Produce what could not be read."""

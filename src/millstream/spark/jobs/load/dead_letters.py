@@ -19,10 +19,10 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.arrow.record_buffers import RecordBuffers
-from millstream.client.cluster import Cluster
 from millstream.client.topic_creation import find_or_create
 from millstream.lake.place import Place, open_place
 from millstream.spark.jobs.description.topic_input import DEAD_LETTER_OPTIONS
+from millstream.spark.jobs.load.brokers import open_cluster
 from millstream.spark.jobs.load.record_types import Malformed
 from millstream.spark.jobs.load.settings import LoadSettings
 from millstream.topic_partition import TopicPartition
@@ -98,7 +98,7 @@ def produce_dead_letters(settings: LoadSettings, topic: str, names: Sequence[str
     target = settings.dead_letter_topic(topic)
     options = {f"kafka.{name}": value for name, value in settings.kafka.items()}
     plan = plan_letters({**options, "kafka.bootstrap.servers": settings.brokers, "topic": target})
-    with Cluster(settings.brokers, client_id="millstream-load", security=plan.producer.security) as cluster:
+    with open_cluster(settings) as cluster:
         find_or_create(cluster, target, partitions=1, configs=DEAD_LETTER_OPTIONS)
     place = open_place(settings.checkpoint)
     write_rows(plan, (rows for name in names for rows in _read(place, name)))

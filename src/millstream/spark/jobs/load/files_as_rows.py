@@ -9,6 +9,7 @@ large one is split, so that every core has its share.
 """
 
 import heapq
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import time
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from millstream.spark.jobs.load.table_plan import TablePlan, TablePlanner
+
+logger = logging.getLogger(__name__)
 
 FORMAT: Final = "millstream-load"
 SETTINGS: Final = "load"
@@ -119,6 +122,14 @@ class LoadReader(StreamReader):
         from millstream.spark.jobs.load.tables import positions_in_tables
 
         return positions_in_tables(self._settings, self._plans(), self._source().partitions())
+
+    def _report_beginning(self, place: TopicPartition, offset: int, processed: Offsets) -> None:
+        """A topic that was added to the load begins where it begins now, as in a new load; a partition that was added to a topic has lost
+        messages that were to be loaded."""
+        if any(known.topic == place.topic for known in processed):
+            super()._report_beginning(place, offset, processed)
+        else:
+            logger.warning("the load of %s begins at offset %d, the first that there is: those before it were deleted", place, offset)
 
     def _latest(self) -> dict[TopicPartition, int]:
         known, now_ms = self._last_seen, int(time() * 1000)

@@ -10,7 +10,7 @@ from millstream.lake.columns import EVENT_TIMESTAMP, KAFKA_TIMESTAMP, TIMESTAMP,
 from millstream.lake.data_file import DataFile
 from millstream.lake.event_time import check_event_time, event_times_us, time_column
 from millstream.lake.hour_files import HourFiles, hours_of
-from millstream.lake.place import open_place, raise_unwritable
+from millstream.lake.place import finished_or_deleted, open_place
 from millstream.spark.jobs.load.settings import LoadSettings
 from millstream.spark.jobs.load.tables import table_address
 
@@ -38,7 +38,7 @@ def write_result_files(settings: LoadSettings, columns: pa.Schema, batches: Iter
     files = HourFiles(open_place(table_address(settings.to, settings.topics[0])), columns)
     time = settings.event_time or KAFKA_TIMESTAMP
     given = pa.schema([field for field in columns if field.name != EVENT_TIMESTAMP or settings.event_time is None])
-    try:
+    with finished_or_deleted(files.abandon, settings.to):
         for batch in batches:
             rows = batch.select(given.names).cast(given)
             times = event_times_us(rows, time)
@@ -47,10 +47,3 @@ def write_result_files(settings: LoadSettings, columns: pa.Schema, batches: Iter
             if rows.num_rows:
                 files.write(rows, hours_of(times))
         return tuple(files.close())
-    except OSError as error:
-        files.abandon()
-        raise_unwritable(error, settings.to)
-        raise
-    except BaseException:
-        files.abandon()
-        raise

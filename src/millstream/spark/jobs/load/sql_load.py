@@ -10,9 +10,8 @@ nowhere. A message that cannot be read ends the load.
 import json
 from typing import TYPE_CHECKING
 
-from millstream.client.cluster import Cluster
-from millstream.client.security import ClientSecurity
 from millstream.errors import UsageError
+from millstream.spark.jobs.load.brokers import open_cluster
 from millstream.spark.jobs.load.files_as_rows import load_options
 from millstream.spark.jobs.load.parquet_load import message_rows, triggered
 from millstream.spark.jobs.load.result_rows import result_columns
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 VIEW = "messages"
 _SOURCE = "StreamingRelation"
 """What Spark calls a stream in the plan of a query."""
+_LIMIT = "~GlobalLimit"
+"""And a limit of one: Spark keeps how many rows it has let through, for ever."""
 
 
 def start_sql_load(session: "SparkSession", settings: LoadSettings) -> "StreamingQuery":
@@ -56,17 +57,25 @@ def build_sql_load(session: "SparkSession", settings: LoadSettings) -> "DataFram
         session.catalog.dropTempView(VIEW)
     if not rows.isStreaming:
         raise UsageError(f"sql: the query does not read {VIEW}, so it has no end: {settings.sql}")
+    _check_plan(rows._jdf.queryExecution().analyzed().toString())
+    return rows
+
+
+def _check_plan(plan: str) -> None:
     # Each of them would be a source of its own, with offsets of its own, and a table has one for each partition.
-    times = rows._jdf.queryExecution().analyzed().toString().count(_SOURCE)
+    times = plan.count(_SOURCE)
     if times > 1:
         raise UsageError(f"sql: the query reads {VIEW} {times} times, as a join or a union of it with itself does: it may do so once.")
-    return rows
+    if _LIMIT in plan:
+        raise UsageError(
+            "sql: LIMIT counts over all runs of a load together, and after so many rows nothing more would come: leave it out."
+        )
 
 
 def _starting(settings: LoadSettings) -> str:
     """Where a new checkpoint begins: where the table ends, and where the options say in partitions that it does not have."""
     [topic] = settings.topics
-    with Cluster(settings.brokers, client_id="millstream-load", security=ClientSecurity.of(settings.kafka)) as cluster:
+    with open_cluster(settings) as cluster:
         partitions = sorted(cluster.topic(topic).partitions)
     known = load_table(settings, topic).positions(topic, partitions)
     if not known:

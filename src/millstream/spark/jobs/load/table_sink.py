@@ -64,29 +64,21 @@ class TableWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: "Sequence[WriterCommitMessage | None]", batchId: int) -> None:  # noqa: N803 -- Spark's name
         """Make the files rows of the table, or delete them if it has the micro-batch."""
-        from millstream.lake.place import open_place
         from millstream.spark.jobs.load.audit import report_batch
-        from millstream.spark.jobs.load.tables import load_table
+        from millstream.spark.jobs.load.tables import commit_once, load_table
 
         batch = self._batch(batchId, _files(messages))
-        table = load_table(self._settings, batch.topic)
-        if not table.commit(batch, self._columns()):
-            place = open_place(table.address)
-            for file in batch.files:
-                place.delete(file.path)
+        commit_once(load_table(self._settings, batch.topic), batch, self._columns())
         next_report_ms = self._settings.every_ms + _NEXT_REPORT_MS
         report_batch(self._settings, batch.query_id, batchId, {batch.topic: batch}, next_report_ms=next_report_ms)
 
     def abort(self, messages: "Sequence[WriterCommitMessage | None]", batchId: int) -> None:  # noqa: N803 -- Spark's name
         """Delete the files of the tasks that did write, unless all did: then the commit failed, perhaps after the table had it."""
-        from millstream.lake.place import open_place
-        from millstream.spark.jobs.load.tables import table_address
+        from millstream.spark.jobs.load.tables import delete_files, table_address
 
         if None not in messages:
             return
-        place = open_place(table_address(self._settings.to, self._settings.topics[0]))
-        for file in _files(messages):
-            place.delete(file.path)
+        delete_files(table_address(self._settings.to, self._settings.topics[0]), _files(messages))
 
     def _columns(self) -> "pa.Schema":
         from millstream.spark.jobs.load.result_rows import result_columns
@@ -95,20 +87,20 @@ class TableWriter(DataSourceStreamArrowWriter):
 
     def _batch(self, batch_id: int, files: tuple[DataFile, ...]) -> "LoadBatch":
         from millstream.audit.report import ANY_BUCKET
-        from millstream.client.cluster import Cluster
-        from millstream.client.security import ClientSecurity
         from millstream.lake.bucket_counts import BucketCount
         from millstream.lake.load_batch import LoadBatch
         from millstream.spark.jobs.load.batch_offsets import query_id_at, ranges_of
+        from millstream.spark.jobs.load.brokers import open_cluster
 
         [topic] = self._settings.topics
         ranges = ranges_of(self._settings.checkpoint, batch_id, topic)
         # The messages that were read, whatever the query made of them; their times are not known here.
         counts = [BucketCount(one.partition, ANY_BUCKET, one.end - one.start, 0, 0, (one.start, one.end)) for one in ranges]
         now_ms = int(time() * 1000)
-        with Cluster(self._settings.brokers, client_id="millstream-load", security=ClientSecurity.of(self._settings.kafka)) as cluster:
+        with open_cluster(self._settings) as cluster:
             topic_id = cluster.topic(topic).topic_id
-            is_behind = _is_behind(cluster, topic, ranges)
+            # Only the audit asks for it.
+            is_behind = self._settings.audit is not None and _is_behind(cluster, topic, ranges)
         return LoadBatch(
             query_id=query_id_at(self._settings.checkpoint),
             batch_id=batch_id,
@@ -117,7 +109,7 @@ class TableWriter(DataSourceStreamArrowWriter):
             ranges=ranges,
             counts=tuple(counts),
             files=files,
-            progress_ms=0 if is_behind else now_ms,
+            progress_ms=None if self._settings.audit is None else 0 if is_behind else now_ms,
             is_behind=is_behind,
         )
 

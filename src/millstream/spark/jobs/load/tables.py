@@ -3,13 +3,18 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from millstream.lake.data_file import DataFile
 from millstream.lake.delta_table import DeltaWriter
 from millstream.lake.errors import LoadConflict
+from millstream.lake.load_batch import LoadBatch
 from millstream.lake.load_table import LoadTable
+from millstream.lake.place import open_place
 from millstream.spark.jobs.load.settings import LoadSettings
 from millstream.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from millstream.spark.jobs.load.table_plan import TablePlan
 
 
@@ -25,6 +30,19 @@ def load_table(settings: LoadSettings, table: str) -> LoadTable:
 
         return IcebergWriter(settings.to, table, catalog=settings.catalog)
     return DeltaWriter(table_address(settings.to, table))
+
+
+def commit_once(table: LoadTable, batch: LoadBatch, columns: "pa.Schema") -> None:
+    """Commit a micro-batch; the files of one that the table has already are deleted."""
+    if not table.commit(batch, columns):
+        delete_files(table.address, batch.files)
+
+
+def delete_files(address: str, files: Iterable[DataFile]) -> None:
+    """Delete files of a table that are in no commit."""
+    place = open_place(address)
+    for file in files:
+        place.delete(file.path)
 
 
 def positions_in_tables(

@@ -18,7 +18,7 @@ from millstream.lake.bucket_counts import BucketCount, PartitionCounts
 from millstream.lake.errors import LoadConflict
 from millstream.lake.hour_files import HourFiles, hours_of
 from millstream.lake.load_batch import LoadedRange
-from millstream.lake.place import open_place, raise_unwritable
+from millstream.lake.place import finished_or_deleted, open_place
 from millstream.spark.jobs.load.dead_letters import DeadLetterFile
 from millstream.spark.jobs.load.settings import LoadSettings
 from millstream.spark.jobs.load.table_rows import TopicDecoder
@@ -37,16 +37,10 @@ def load_files(options: ReadOptions, settings: LoadSettings, task: "LoadTask") -
     warn_if_slow()
     work = _TaskWork(options, settings, task)
     try:
-        for offsets in task.ranges:
-            work.load(offsets)
-        return work.finish()
-    except OSError as error:
-        work.abandon()
-        raise_unwritable(error, settings.to)
-        raise
-    except BaseException:
-        work.abandon()
-        raise
+        with finished_or_deleted(work.abandon, settings.to):
+            for offsets in task.ranges:
+                work.load(offsets)
+            return work.finish()
     finally:
         work.close()
 

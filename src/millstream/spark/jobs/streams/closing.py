@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 DIRECTORY: Final = "millstream-closing"
 IS_CLOSING: Final = "millstream_is_closing"
-_MARGIN_MS: Final = 1_000
+_MARGIN_MS: Final = 10_000
+"""From the moment that a run is asked for until it knows where its topics end; messages come meanwhile."""
 
 
 def with_closing_row(session: "SparkSession", events: "DataFrame", checkpoint: str, *, name: str, watermark_ms: int) -> "DataFrame":
@@ -39,7 +40,7 @@ def with_closing_row(session: "SparkSession", events: "DataFrame", checkpoint: s
 def close_windows(session: "SparkSession", checkpoint: str, *, now_ms: int, span_ms: int) -> None:
     """Let the next micro-batch finish every window that has begun by now; `span_ms` is how long one stays open, the watermark included."""
     directory = _directory(checkpoint)
-    moment = datetime.fromtimestamp((now_ms + 2 * span_ms + _MARGIN_MS) / 1000, UTC)
+    moment = closing_time(now_ms, span_ms=span_ms)
     files = _file_system(session, directory)
     unfinished, finished = (_path(session, f"{directory}/{name}{now_ms}.json") for name in (".", ""))
     out = files.create(unfinished)
@@ -47,6 +48,11 @@ def close_windows(session: "SparkSession", checkpoint: str, *, now_ms: int, span
     out.close()
     # Spark passes over names that begin with a dot, so it does not see half of a file.
     files.rename(unfinished, finished)
+
+
+def closing_time(now_ms: int, *, span_ms: int) -> datetime:
+    """When an event would have to be to finish every window that has begun by now, and as few others as possible."""
+    return datetime.fromtimestamp((now_ms + span_ms + _MARGIN_MS) / 1000, UTC)
 
 
 def _directory(checkpoint: str) -> str:

@@ -156,7 +156,8 @@ def _as_timestamp(wanted: TopicInput, kind: "DataType", section: str) -> "Column
 
     column = f.col(wanted.time)
     if isinstance(kind, TimestampType):
-        return column
+        # Of one absurd time the watermark would never come back.
+        return f.when(f.unix_millis(column).between(*_TIMES_MS), column)
     if isinstance(kind, LongType | IntegerType):
         # What is no time at all would end the query instead of being left out.
         return f.when(column.between(*_TIMES_MS), f.timestamp_millis(column))

@@ -1,4 +1,6 @@
+from contextlib import nullcontext
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from pyspark.sql.types import StructType
@@ -32,6 +34,24 @@ def writer(tmp_path: Path) -> TableWriter:
 
 def message() -> FilesWritten:
     return FilesWritten((DataFile(FILE, 4, 1, "2026-11-16", 8, "{}"),))
+
+
+class NoOffsets(NamedTuple):
+    """Brokers that know a topic and do not say where it ends."""
+
+    topic_id: None = None
+
+    def topic(self, _: str) -> "NoOffsets":
+        return self
+
+
+def test_without_the_audit_nobody_asks_where_the_topic_ends(writer: TableWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("millstream.spark.jobs.load.brokers.open_cluster", lambda _: nullcontext(NoOffsets()))
+    (tmp_path / "checkpoint" / "offsets").mkdir(parents=True)
+    (tmp_path / "checkpoint" / "metadata").write_text('{"id": "query"}')
+    (tmp_path / "checkpoint" / "offsets" / "0").write_text('v1\n{}\n{"clicks": {"0": 5}, "began at": {}, "clicks began at": {"0": 2}}')
+    batch = writer._batch(0, ())
+    assert (batch.ranges, batch.progress_ms, batch.is_behind) == (((0, 2, 5),), None, False)
 
 
 def test_files_of_tasks_are_deleted_when_another_task_failed(writer: TableWriter, written: Path) -> None:
