@@ -8,7 +8,8 @@
 Each broker has a thread with an event loop of its own, a temporary directory and free ports on the loopback interface, so several can run
 beside each other and beside an event loop of the test (`async with` works as well). The data are gone after the stop, unless a directory
 was given: then the next broker on that directory has them again. `Broker(registry=True)` has a schema registry beside it, at
-`registry_url`; it starts, as a process of its own, with the first request. All of it, with pytest's fixtures: docs/testing.md.
+`registry_url`; it starts, as a process of its own, with the first request. `Broker(processes=2)` is a cluster of two brokers, in processes
+of their own. All of it, with pytest's fixtures: docs/testing.md.
 
 Not for production, where `millstream serve` gives the broker a process of its own: here it shares the interpreter with the test.
 """
@@ -32,6 +33,7 @@ from millstream.testing_broker.jumping_clock import JumpingClock
 
 if TYPE_CHECKING:
     from millstream.paper.message import ConsumedMessage, Headers, Message, Payload
+    from millstream.processes.broker_processes import BrokerProcesses
     from millstream.testing_broker.server import BrokerUnderTest
 
 LOOPBACK = "127.0.0.1"
@@ -50,13 +52,16 @@ class Broker:
         self,
         options: Mapping[str, OptionText] | None = None,
         *,
-        data: Path | None = None,
+        data: Path | str | None = None,
         port: int = 0,
         node_id: int = 1,
         registry: bool = False,
+        processes: int = 0,
     ) -> None:
+        """With `processes`, so many brokers, each in a process of its own, as `millstream serve --processes` runs them."""
         self._options = {**DEFAULTS, **_texts(options)}
-        self._data = data
+        self._processes = processes
+        self._data = None if data is None else Path(data)
         self._port = port
         self._node_id = node_id
         self._has_registry = registry
@@ -177,7 +182,7 @@ class Broker:
     def jump(self, distance: timedelta) -> None:
         """Set the broker's clock forward and apply retention as of then; what is too old by now cannot be read any more."""
         running = self._started()
-        running.call(running.server.jump(distance))
+        running.call(running.broker_under_test().jump(distance))
 
     def fail_next(self, api: str, error: str, *, times: int = 1) -> None:
         """Answer the next requests for an API with an error, and do nothing of them: `fail_next("Produce", "NOT_LEADER_OR_FOLLOWER")`.
@@ -185,12 +190,13 @@ class Broker:
         Which APIs and errors there are stands in docs/testing.md, and in the UsageError for any other.
         """
         running = self._started()
-        running.call(_later(lambda: running.server.fail_next(api, error, times)))
+        server = running.broker_under_test()
+        running.call(_later(lambda: server.fail_next(api, error, times)))
 
     @property
     def failed_requests(self) -> Mapping[str, int]:
         """How many requests `fail_next` has let fail, by the names of their APIs."""
-        return dict(self._started().server.failed_requests)
+        return dict(self._started().broker_under_test().failed_requests)
 
     # --- inside
 
@@ -204,7 +210,7 @@ class Broker:
             node_id=self._node_id,
             options=self._options,
         )
-        self._running = _RunningBroker(options, self._clock, places)
+        self._running = _RunningBroker(options, self._clock, places, processes=self._processes)
 
     def _started(self) -> "_RunningBroker":
         if self._running is None:
@@ -228,10 +234,11 @@ class _Places(NamedTuple):
 class _RunningBroker:
     """The thread of a broker; the constructor returns when the broker is ready, `stop` when the thread has ended."""
 
-    server: "BrokerUnderTest"
+    server: "BrokerUnderTest | BrokerProcesses"
 
-    def __init__(self, options: ServerOptions, clock: JumpingClock, places: _Places) -> None:
+    def __init__(self, options: ServerOptions, clock: JumpingClock, places: _Places, *, processes: int) -> None:
         self._clock = clock
+        self._processes = processes
         self._stop: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ready: Future[None] = Future()
@@ -241,6 +248,16 @@ class _RunningBroker:
         self._thread = threading.Thread(target=self._run, args=(options,), name="millstream-broker", daemon=True)
         self._thread.start()
         self._ready.result()
+
+    def broker_under_test(self) -> "BrokerUnderTest":
+        """The broker, if it is in this process: then its clock jumps, and its requests can be made to fail."""
+        from millstream.testing_broker.server import BrokerUnderTest  # as below
+
+        if not isinstance(self.server, BrokerUnderTest):
+            raise UsageError(
+                "The clocks and requests of brokers in processes of their own are out of reach: make it with Broker(processes=0)."
+            )
+        return self.server
 
     def call(self, work: Coroutine[Any, Any, None]) -> None:
         """Let the broker's thread do something, and wait for it."""
@@ -265,13 +282,10 @@ class _RunningBroker:
             self._ended.set_result(None)
 
     async def _serve(self, options: ServerOptions) -> None:
-        from millstream.testing_broker.server import (
-            BrokerUnderTest,
-        )  # not needed by who only imports this module, say to annotate a fixture
-
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         async with AsyncExitStack() as stack:
-            self.server = server = await stack.enter_async_context(BrokerUnderTest(options, self._clock))
+            self.server = server = await self._make_server(options)
+            await stack.enter_async_context(server)
             registry = await self._start_registry(stack) if self.places.registry is not None else None
             self.places = _Places(Address(*server.address), Address(*server.coordination_address), registry)
             self._ready.set_result(None)
@@ -280,6 +294,18 @@ class _RunningBroker:
             await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
             if stopped.done():
                 stopped.result()
+
+    async def _make_server(self, options: ServerOptions) -> "BrokerUnderTest | BrokerProcesses":
+        # Here: not needed by who only imports this module, say to annotate a fixture.
+        if self._processes:
+            from millstream.processes.broker_processes import BrokerProcesses
+
+            return BrokerProcesses(options, self._processes, log_level="warning")
+        from millstream.processes.one_broker import take_over
+        from millstream.testing_broker.server import BrokerUnderTest
+
+        await take_over(options)
+        return BrokerUnderTest(options, self._clock)
 
     async def _start_registry(self, stack: AsyncExitStack) -> Address:
         from millstream.registry.activation import RegistryActivation, bind  # as above

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from millstream.audit.counter import Counter
 from millstream.audit.report import Kind, Origin, ReadRange
+from millstream.testing import Broker as InProcessBroker
 from millstream.wire.compression import Codec
 from tests.auditor.audited_topic import AuditedTopic
 from tests.auditor.auditor_process import audit_report, rows_of
@@ -179,6 +180,13 @@ def test_a_side_that_does_not_answer_is_named(broker: Broker, topic: AuditedTopi
 def test_a_cluster_that_is_named_twice_is_not_counted_twice(broker: Broker, topic: AuditedTopic) -> None:
     said = audit_report(broker.bootstrap_servers, "--brokers", f"localhost:{broker.port}", expected_code=2)
     assert f"--brokers localhost:{broker.port}: the cluster {topic.cluster_id} was named before" in said
+
+
+def test_a_report_of_nothing_says_that_nobody_reports(capsys: pytest.CaptureFixture[str]) -> None:
+    with InProcessBroker() as silent:
+        silent.produce("orders", "tea")
+        audit_report(silent.bootstrap_servers)
+    assert "no producer, consumer or mirror has reported to the audit yet" in capsys.readouterr().err
 
 
 def test_what_is_asked_for_in_vain_is_said(broker: Broker, topic: AuditedTopic, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -46,3 +46,9 @@ def unbothered(broker: Broker) -> Iterator[Connection]:
         assert produce(connection, name, encode_batch([b"after"])).base_offset == 1
     assert broker.is_running
     assert broker.pid == process
+
+
+@pytest.fixture
+def brokers(broker: Broker) -> list[str]:
+    """The flag that names the broker to a command."""
+    return ["-b", broker.bootstrap_servers]

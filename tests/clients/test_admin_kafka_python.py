@@ -199,8 +199,7 @@ def test_access_rules_are_refused_because_there_are_none(admin: Any) -> None:
 def test_features_are_those_that_work(admin: Any) -> None:
     features = admin.describe_features()
     assert "group.version" in str(features)
-    if not IS_KAFKA:
-        assert "transaction.version" not in str(features)
+    assert "transaction.version" in str(features)
 
 
 def test_nothing_moves_and_nothing_has_to_be_elected(admin: Any, topic: str) -> None:

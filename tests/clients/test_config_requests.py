@@ -10,7 +10,7 @@ from tests.connection import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_
 from tests.topics import create_topic, fresh_name
 from tests.waiting import wait_until
 
-TOPIC = 2
+TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 INVALID_CONFIG, INVALID_REQUEST = ErrorCode.invalid_config, ErrorCode.invalid_request
 GOOD = ("retention.ms", SET, "100000")
@@ -48,6 +48,46 @@ def test_mistake_in_a_change_is_answered_before_an_unknown_topic(broker: Broker,
     assert codes(broker, INCREMENTAL_ALTER_CONFIGS, refused) == [code]
     if all(operation == SET for _, operation, _ in changes):
         assert codes(broker, ALTER_CONFIGS, refused) == [code]
+
+
+@pytest.mark.parametrize(
+    ("value", "is_good"),
+    [
+        ("0:1,1:1", True),
+        ("*", True),
+        ("", True),
+        ("0:1,", True),
+        ("0:1,,1:1", True),
+        (",", True),
+        ("1:", False),
+        ("a:b", False),
+        ("0:1:2", False),
+        ("0:-1", False),
+        ("*,0:1", False),
+        ("all", False),
+    ],
+)
+def test_throttled_replicas_are_pairs_of_numbers_or_all(broker: Broker, topic: str, value: str, is_good: bool) -> None:
+    for side in ("leader", "follower"):
+        changes: list[Change] = [(f"{side}.replication.throttled.replicas", SET, value)]
+        assert codes(broker, INCREMENTAL_ALTER_CONFIGS, entry(topic, changes)) == [ErrorCode.none if is_good else INVALID_CONFIG]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("leader.replication.throttled.rate", "x"),
+        ("follower.replication.throttled.rate", "-1"),
+        ("leader.replication.throttled.rate", "1MB"),
+        ("log.cleaner.threads", ""),
+        ("broker.id", "9"),
+    ],
+)
+@pytest.mark.parametrize("name", ["1", ""])
+def test_bad_value_for_a_broker_is_an_invalid_request(broker: Broker, name: str, option: str, value: str) -> None:
+    refused = entry(name, [(option, SET, value)]) | {"resource_type": BROKER}
+    for api_key in (INCREMENTAL_ALTER_CONFIGS, ALTER_CONFIGS):
+        assert codes(broker, api_key, refused) == [INVALID_REQUEST]
 
 
 @pytest.mark.parametrize(("name", "code"), [("", INVALID_REQUEST), ("a b", ErrorCode.invalid_topic_exception)])

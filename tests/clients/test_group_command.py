@@ -8,6 +8,7 @@ from confluent_kafka import Consumer
 from kio.schema.errors import ErrorCode
 
 from millstream.batch_memory import batch_memory_of
+from millstream.mirror.group_names import members_of, progress_group
 from tests.batches import encode_batch
 from tests.brokers import Broker
 from tests.clients.group_kinds import CONSUMER_PROTOCOL, RANGE, Kind
@@ -86,8 +87,17 @@ def test_groups_are_listed_with_state_and_type(millstream: Millstream, brokers: 
     assert busy.name not in empty
 
 
-def test_members_that_commit_nothing_are_stuck(millstream: Millstream, brokers: list[str], group_broker: Broker, topic: str) -> None:
-    name = fresh_name("group")
+@pytest.mark.parametrize(
+    ("name", "lag", "word"),
+    [
+        (fresh_name("group"), 20, "stuck"),
+        (members_of(progress_group(fresh_name("mirror"))), 0, "ok"),  # it shares work, and commits elsewhere
+    ],
+    ids=["a group", "the processes of a mirror"],
+)
+def test_members_that_commit_nothing_are_stuck(
+    millstream: Millstream, brokers: list[str], group_broker: Broker, topic: str, name: str, lag: int, word: str
+) -> None:
     consumer = Consumer({"bootstrap.servers": group_broker.bootstrap_servers, "group.id": name, "enable.auto.commit": False})
     try:
         consumer.subscribe([topic])
@@ -96,7 +106,7 @@ def test_members_that_commit_nothing_are_stuck(millstream: Millstream, brokers: 
     finally:
         consumer.close()
     (found,) = [row for row in listed if row["group"] == name]
-    assert (found["members"], found["lag"], found["is"]) == (1, 20, "stuck")
+    assert (found["members"], found["lag"], found["is"]) == (1, lag, word)
 
 
 def test_what_sparks_sink_remembers_is_no_lag(millstream: Millstream, brokers: list[str], group_broker: Broker, topic: str) -> None:

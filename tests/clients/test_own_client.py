@@ -84,6 +84,32 @@ def send_and_close(broker: Broker, topic: str, payloads: list[bytes]) -> None:
         producer.send(topic, payloads)
 
 
+def test_a_producer_that_is_closed_takes_nothing_that_nobody_would_wait_for(broker: Broker, topic: str) -> None:
+    with Producer(broker.bootstrap_servers) as producer:
+        producer.send(topic, b"in time")
+        producer.close()  # once more at the end of the block, which is fine
+    for _ in range(2):
+        with pytest.raises(UsageError, match=r"this producer is closed: send before close\(\)"):
+            producer.send(topic, b"late")
+    producer.flush()
+    assert [record.value for record in read_all(broker, topic)] == [b"in time"]
+
+
+def test_a_producer_that_is_closed_begins_no_transaction(broker: Broker) -> None:
+    producer = Producer(broker.bootstrap_servers, transactional_id=fresh_name("closed"))
+    producer.close()
+    with pytest.raises(UsageError, match="this producer is closed"):
+        producer.transaction()
+
+
+def test_a_producer_whose_block_failed_is_closed_too(broker: Broker, topic: str) -> None:
+    producer = Producer(broker.bootstrap_servers)
+    with pytest.raises(ValueError, match="of the block"), producer:
+        raise ValueError("of the block")
+    with pytest.raises(UsageError, match="this producer is closed"):
+        producer.send(topic, b"late")
+
+
 def test_a_producer_without_a_broker_fails_at_once() -> None:
     address = nowhere()
     with pytest.raises(BrokerUnavailable, match=f"no broker answers at {address}"):

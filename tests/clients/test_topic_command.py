@@ -16,11 +16,6 @@ HOUR_MS = 3_600_000
 
 
 @pytest.fixture
-def brokers(broker: Broker) -> list[str]:
-    return ["-b", broker.bootstrap_servers]
-
-
-@pytest.fixture
 def written(broker: Broker) -> str:
     """Two partitions: six messages of an hour ago in one, thirty of now in the other."""
     name = create_topic(broker, partitions=2)

@@ -224,10 +224,15 @@ def test_clusters_that_merge_each_other_do_not_send_records_round_in_circles(bro
         assert (len(first.values()), len(second.values())) == (3, 3)
 
 
-@pytest.mark.skipif(IS_KAFKA, reason="Apache Kafka has transactions")
-def test_exactly_once_needs_a_target_with_transactions(broker: Broker, kafka: Broker) -> None:
-    with pytest.raises(CommandFailed, match="this broker has no transactions yet"):
-        Merging(settings_for(kafka, broker, "nothing", exactly_once=True)).run()
+def test_exactly_once_from_apache_kafka_into_millstream(broker: Broker, kafka: Broker) -> None:
+    topic = create_topic(kafka, partitions=2)
+    expected = [b"%d" % number for number in range(1_000)]
+    for partition in range(2):
+        produce_values(kafka, topic, expected[partition::2], partition=partition)
+    settings = settings_for(kafka, broker, re.escape(topic), exactly_once=True)
+    with merging(settings), reading(broker, f"live.{topic}", 2) as reader:
+        wait_until(lambda: len(reader.values()) >= len(expected), "all records", deadline_s=60)
+        assert sorted(reader.values(), key=int) == expected
 
 
 def test_one_cluster_is_merged_into_itself_only_with_a_prefix(broker: Broker) -> None:

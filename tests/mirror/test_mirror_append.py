@@ -1,5 +1,6 @@
 """MirrorAppend at a real broker: what a mirrored topic takes, and what it refuses."""
 
+import subprocess
 from collections.abc import Iterator
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from tests.batches import encode_batch, split_batches
 from tests.brokers import IS_KAFKA, Broker, StartBroker
 from tests.connection import API_VERSIONS, DELETE_RECORDS, INIT_PRODUCER_ID, ConnectionEnded
 from tests.mirror.appending import SOURCE, mirror_append, mirrored_batch, own_connection
+from tests.mirror.mirror_process import MILLSTREAM
 from tests.topics import EARLIEST, LATEST, create_topic, fetch, list_offset, produce, read_all, set_option, topic_id
 
 pytestmark = pytest.mark.skipif(IS_KAFKA, reason="Kafka does not have this request")
@@ -68,6 +70,14 @@ def test_nothing_but_a_mirror_of_its_source_writes_to_a_mirrored_topic(broker: B
     assert deleted.topics[0].partitions[0].error_code == ErrorCode.policy_violation
     other = mirror_append(mirror, own_id, mirrored_batch(b"b", at=1), expected_end=1, source="another/1/orders")
     assert (other.error_code, len(read_all(broker, mirrored))) == (PolicyViolation.code, 1)
+
+
+def test_who_writes_to_a_mirrored_topic_by_the_command_is_told_to_promote_it(broker: Broker, mirrored: str) -> None:
+    done = subprocess.run(
+        [MILLSTREAM, "produce", mirrored, "x", "-b", broker.bootstrap_servers], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1
+    assert "read-only until `millstream mirror promote`" in done.stderr
 
 
 def test_a_topic_that_is_no_mirror_takes_no_mirrored_batches(broker: Broker, mirror: Connection) -> None:

@@ -11,12 +11,14 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from kio.schema.errors import ErrorCode
 
+from millstream import SimpleConsumer
 from millstream.audit.report import ANY_BUCKET, Kind
 from millstream.audit.report_json import decode_report
 from millstream.mirror.clusters.side import Side
 from millstream.mirror.clusters.topic_admin import set_options
 from tests.batches import Record, encode_batch, encode_block, encode_record
 from tests.brokers import IS_KAFKA, Broker, MillstreamBroker
+from tests.clients.transactional import transact
 from tests.connection import CREATE_PARTITIONS, DELETE_RECORDS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, METADATA
 from tests.mirror.appending import mirror_append, mirrored_batch, own_connection
 from tests.mirror.mirror_process import MirrorProcess, await_same, batches_of, end_of, mirror_status
@@ -77,6 +79,17 @@ def test_every_batch_is_copied_with_its_offset_and_bytes_however_it_was_produced
     with offline.connect() as connection:
         refused = produce(connection, topic, encode_batch([b"x"]))
     assert refused.error_code == ErrorCode.policy_violation
+
+
+@pytest.mark.usefixtures("mirror")
+def test_transactions_are_copied_with_what_was_aborted_and_their_markers(broker: Broker, offline: Broker) -> None:
+    topic = mirrored_topic(broker)
+    transact(broker.bootstrap_servers, topic, [([b"one"], True), ([b"gone"], False), ([b"two"], True)], transactional_id=fresh_name("id"))
+    assert await_same(broker, offline, topic) == 6
+    assert sum(header.attributes & 0x20 > 0 for header, _ in batches_of(offline, topic)) == 3
+    with SimpleConsumer(offline.bootstrap_servers) as simple:
+        wait_until(lambda: simple.latest(topic, 0) == 6, "the markers")
+        assert [(message.offset, message.payload) for message in simple.fetch(topic, 0, 0, max_wait_ms=1)] == [(0, b"one"), (4, b"two")]
 
 
 @pytest.mark.usefixtures("mirror")
@@ -198,21 +211,6 @@ def test_a_chain_of_mirrors_keeps_transactions_markers_compression_and_gaps(brok
         assert mirror_append(connection, topic_id(broker, topic), *batches, expected_end=0, source=upstream).error_code == 0
     assert await_same(broker, offline, topic) == len(batches)
     assert batches_of(offline, topic)[0][0].base_offset == 40
-
-
-@pytest.mark.skipif(not IS_KAFKA, reason="Millstream has no transactions yet")
-@pytest.mark.usefixtures("mirror")
-def test_transactions_of_apache_kafka_are_copied_with_their_markers(broker: Broker, offline: Broker) -> None:
-    topic = mirrored_topic(broker)
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": fresh_name("transaction")})
-    producer.init_transactions(60)
-    for is_committed in (True, False, True):
-        producer.begin_transaction()
-        producer.produce(topic, b"in a transaction")
-        producer.flush(30)
-        producer.commit_transaction(60) if is_committed else producer.abort_transaction(60)
-    assert await_same(broker, offline, topic) == 6
-    assert sum(header.attributes & 0x20 > 0 for header, _ in batches_of(offline, topic)) == 3
 
 
 @pytest.mark.skipif(not IS_KAFKA, reason="a target that is not Millstream")

@@ -1,17 +1,20 @@
 """One line per event that an operator looks for, as JSON."""
 
 import json
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from tests.batches import encode_batch
 from tests.brokers import MillstreamBroker
+from tests.clients.consumer_protocol import HandMadeMember
 from tests.clients.group_requests import LEAVE_GROUP, SYNC_GROUP, join
 from tests.connection import CREATE_PARTITIONS, INCREMENTAL_ALTER_CONFIGS, ConnectionEnded
 from tests.group_offsets import find
-from tests.topics import create_topic, delete_topic, fresh_name, produce_values
+from tests.topics import create_topic, delete_topic, fresh_name, produce, produce_values
 from tests.waiting import wait_until
 
 CONNECTIONS = 20
@@ -24,6 +27,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MillstreamBroke
         "log.initial.task.delay.ms": 0,
         "group.initial.rebalance.delay.ms": 0,
         "group.min.session.timeout.ms": 100,
+        "group.consumer.min.session.timeout.ms": 100,
+        "group.consumer.session.timeout.ms": 400,
+        "group.consumer.min.heartbeat.interval.ms": 50,
+        "group.consumer.heartbeat.interval.ms": 100,
+        "log.cleaner.backoff.ms": 50,
         "offsets.topic.num.partitions": 1,
         "max.connections.per.ip": CONNECTIONS,
     }
@@ -70,6 +78,15 @@ def test_what_retention_took(broker: MillstreamBroker) -> None:
     await_line(broker, "storage", f"retention of {topic}-0: ", " bytes went, it begins at offset 10 now")
 
 
+def test_what_compaction_made_of_a_log(broker: MillstreamBroker) -> None:
+    configs = {"cleanup.policy": "compact", "segment.bytes": 1 << 20, "min.cleanable.dirty.ratio": "0.01"}
+    topic = create_topic(broker, configs=configs)
+    with broker.connect() as connection:
+        for _ in range(4):  # of which each fills a segment, so that all but the last can be compacted
+            assert produce(connection, topic, encode_batch([b"x" * 9_000] * 100, keys=[b"key"] * 100)).error_code == 0
+    await_line(broker, "storage", f"compacted {topic}-0 up to offset 300: ", " bytes, 300 to 1 records, ", " s")
+
+
 def test_group_that_rebalances_and_is_left(broker: MillstreamBroker) -> None:
     group = fresh_name("group")
     with broker.connect() as connection:
@@ -89,7 +106,28 @@ def test_member_that_does_not_come_back(broker: MillstreamBroker) -> None:
     with broker.connect() as connection:
         wait_until(lambda: find(connection, group)[0].error_code == 0, "the coordinator")
         joined = join(connection, group, session_timeout_ms=200)
+    await_line(broker, "groups", f"group {group}: {joined.member_id} did not send a heartbeat for ", "its session ends in 0.")
     await_line(broker, "groups", f"group {group}: {joined.member_id} expired, without a sign of life for 200 ms")
+
+
+def test_member_of_the_new_protocol(broker: MillstreamBroker) -> None:
+    topic, group = create_topic(broker), fresh_name("group")
+    with broker.connect() as connection:
+        wait_until(lambda: find(connection, group)[0].error_code == 0, "the coordinator")
+    member = HandMadeMember(broker, group, [topic])
+    member.join()
+    member.close()
+    await_line(broker, "groups", f"group {group} rebalanced: epoch ", ", 1 member(s)")
+    await_line(broker, "groups", f"group {group}: {member.member_id} did not send a heartbeat for ", "its session ends in 0.")
+    await_line(broker, "groups", f"group {group}: {member.member_id} expired, without a sign of life")
+    await_line(broker, "groups", f"group {group} has no members any more")
+
+
+def test_connection_that_is_closed_for_what_it_sent(broker: MillstreamBroker) -> None:
+    with socket.create_connection(broker.address, timeout=30) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert connection.recv(1) == b""
+    await_line(broker, "network", "closed the connection from 127.0.0.1", "HTTP")
 
 
 def test_connection_that_is_refused(broker: MillstreamBroker) -> None:

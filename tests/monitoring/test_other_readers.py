@@ -1,11 +1,13 @@
 """Others that compute lags see the same ones: Kafka's own tool, and the exporters that people run beside Kafka.
 
-The exporters are programs in Go, which `scripts/setup` builds where Go is and its proxy has them.
+The exporters are programs in Go, which `scripts/setup` builds where Go is and its proxy has them. Where it has not (403 Forbidden,
+2026-11-17; Burrow the day before) their tests are skipped. Both were built by hand from their repositories on that day (kafka_exporter
+15 commits after 1.9.0, KMinion 2.3.5), and these tests passed with them. Burrow of Debian 13 (1.2.1) and
+prometheus-kafka-consumer-group-exporter of PyPI (0.5.5) ask with version 0 of ListOffsets, which Kafka 4 does not answer either (KIP-896).
 """
 
 import os
 import re
-import shutil
 import subprocess
 import urllib.request
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.go_programs import go_program
 from tests.group_offsets import commit, find
 from tests.java import run_tool
 from tests.monitoring.published import PublishingBroker
@@ -22,7 +25,6 @@ from tests.ports import free_port
 from tests.topics import create_topic, fresh_name, produce_values
 from tests.waiting import wait_until
 
-BUILT = Path(__file__).parent.parent.parent / ".cache" / "exporters"
 COMMAND = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
 
@@ -81,9 +83,7 @@ def test_exporter_sees_the_same_lag(exporter: Exporter, broker: PublishingBroker
 
 @contextmanager
 def running(exporter: Exporter, broker: str, log: Path) -> Iterator[str]:
-    found = shutil.which(exporter.program) or shutil.which(exporter.program, path=str(BUILT))
-    if found is None:
-        pytest.skip(f"no {exporter.program} here: scripts/setup builds it where Go is and its proxy has it")
+    found = go_program(exporter.program)
     port = free_port()
     flags = [flag.format(broker=broker, port=port) for flag in exporter.flags]
     settings = {name: value.format(broker=broker, port=port) for name, value in exporter.settings.items()}

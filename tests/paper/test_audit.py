@@ -63,3 +63,29 @@ def test_a_consumer_finds_out_which_messages_it_has_not_received(shared_site: Si
 def test_a_consumer_without_a_tier_has_nothing_to_ask(shared_site: Site) -> None:
     with shared_site.consumer(fresh_name("group")) as consumer, pytest.raises(UsageError, match="audit="):
         consumer.audit.publish()
+
+
+def test_what_a_transaction_has_counts_when_it_is_committed(shared_site: Site) -> None:
+    topic = shared_site.topic()
+    brokers = shared_site.broker.bootstrap_servers
+
+    def attempt(producer: Producer, count: int, *, error: Exception | None = None) -> None:
+        with producer.transaction():
+            producer.send(topic, [Message(b"message", "key", timestamp=BUCKET) for _ in range(count)])
+            if error is not None:
+                producer.flush()
+                raise error
+
+    with Producer(brokers, transactional_id=fresh_name("id"), audit=AuditSettings("shop", interval_s=0.5)) as producer:
+        attempt(producer, 30)
+        with pytest.raises(KeyError):
+            attempt(producer, 20, error=KeyError())
+        attempt(producer, 10)
+    with audited(shared_site) as consumer:
+        [stream] = consumer.create_message_streams(topic)
+        received = [next(stream).offset for _ in range(40)]
+        consumer.commit()
+        # 30 and their marker, 20 that were aborted and their marker.
+        assert received == [*range(30), *range(52, 62)]
+        row = consumer.audit.verdict(topic, BUCKET)
+        assert (row.verdict, row.count, row.expected, row.missing, row.surplus) == (Verdict.COMPLETE, 40, 40, 0, 0)

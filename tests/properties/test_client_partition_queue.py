@@ -24,11 +24,11 @@ MAX_STEPS = 3_000
 
 
 class ModelLog:
-    """A partition's log with Kafka's rules for sequences."""
+    """A partition's log with Kafka's rules for sequences: the first batch of a producer may have any."""
 
-    def __init__(self, first_sequence: int, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int) -> None:
         self.values: list[bytes | None] = []
-        self._next = first_sequence
+        self._next: int | None = None
         self._max_bytes = max_bytes
         self._recent: deque[tuple[int, int]] = deque(maxlen=BROKER_REMEMBERS)
 
@@ -38,13 +38,14 @@ class ModelLog:
             return MessageTooLarge.code
         if (header.base_sequence, header.record_count) in self._recent:
             return 0
-        behind = (self._next - header.base_sequence) & LAST_SEQUENCE
+        expected = header.base_sequence if self._next is None else self._next
+        behind = (expected - header.base_sequence) & LAST_SEQUENCE
         if 0 < behind <= LAST_SEQUENCE // 2:
             return DuplicateSequenceNumber.code
-        if header.base_sequence != self._next:
+        if header.base_sequence != expected:
             return OutOfOrderSequenceNumber.code
         self.values += [record.value for record in decode_records(content)]
-        self._next = (self._next + header.record_count) & LAST_SEQUENCE
+        self._next = (expected + header.record_count) & LAST_SEQUENCE
         self._recent.append((header.base_sequence, header.record_count))
         return 0
 
@@ -74,7 +75,7 @@ def test_each_record_is_written_once_and_in_order(
 ) -> None:
     queue = PartitionQueue()
     queue.take_sequence(first_sequence)
-    log = ModelLog(first_sequence, max_bytes)
+    log = ModelLog(max_bytes)
     expected = make_batches(queue, sizes, codec)
     in_flight: deque[QueuedBatch] = deque()
     troubles = iter(faults)

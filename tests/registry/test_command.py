@@ -108,7 +108,7 @@ def test_secrets_of_an_address_are_not_shown(millstream: Millstream, monkeypatch
         (["register", "s", "-"], 2, "standard input is not JSON"),
         (["register", "s", "-", "-r", "nonsense"], 2, "NAME=SUBJECT:VERSION"),
         (["config", "--set", "full", "--unset"], 2, "contradict"),
-        (["subjects", "--url", "http://127.0.0.1:1"], 1, "No schema registry answers: http://127.0.0.1:1"),
+        (["subjects", "--url", "http://127.0.0.1:1"], 1, "No schema registry answers: http://127.0.0.1:1 (Connection refused)."),
         (["subjects", "--url", "ftp://x"], 2, "http://HOST:PORT"),
         (["serve", "--listen", "nowhere"], 2, "HOST:PORT"),
         (["serve", "--log-level", "loud"], 2, "--log-level"),

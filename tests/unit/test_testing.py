@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from millstream import pytest_plugin
 from millstream.errors import StartupError, UsageError
 from millstream.testing import Broker
 
@@ -61,7 +62,7 @@ async def test_a_broker_runs_beside_an_event_loop() -> None:
 def test_a_given_directory_keeps_the_data_for_the_next_broker(tmp_path: Path) -> None:
     with Broker(data=tmp_path) as first:
         send(first, "kept")
-    with Broker(data=tmp_path) as second:
+    with Broker(data=str(tmp_path)) as second:
         assert read(second, 1) == [b"kept"]
 
 
@@ -215,3 +216,13 @@ class TestMarked:
         millstream_fresh_broker.produce("t", "a", "b", "c")
         assert {message.partition for message in millstream_fresh_broker.consume("t", 3)} == {0}
 """
+
+
+@pytest.mark.parametrize(
+    "marker",
+    [pytest.mark.millstream_options(partitions=3), pytest.mark.millstream_options("num.partitions", 3), pytest.mark.millstream_options],
+    ids=["names", "words", "nothing"],
+)
+def test_a_marker_without_a_mapping_is_said(marker: pytest.MarkDecorator) -> None:
+    with pytest.raises(pytest.UsageError, match=r"write it as @pytest\.mark\.millstream_options\(\{"):
+        pytest_plugin._options_of(marker.mark)

@@ -9,6 +9,9 @@ counts when everything that was sent before that look has been answered:
 Failures come one by one, and each is taken off what waits in its bucket, now or later. There is one set of counts each, however long the
 brokers are away.
 
+What is sent in a transaction stays `sent` until the transaction has ended (`hold`, `release`): then it waits as everything does, or, if it
+was aborted, was never sent.
+
 Most messages have no time of their own, and librdkafka stamps them when they are handed over: they are in the present bucket, if that has
 not ended meanwhile. In its last seconds it might, so then messages are to be stamped before.
 """
@@ -92,6 +95,7 @@ class SentCounts:
         self._failed_bytes: Numbers[tuple[str, int]] = Numbers()
         """Of topic and bucket: the bytes of messages with keys are not known by partition."""
         self._doubtful: set[str] = set()
+        self._is_held = False
         self._looked_at = 0.0
         self._looked_at_ms = self._progress_ms = int(time() * 1000)
 
@@ -139,6 +143,22 @@ class SentCounts:
             self._failed[place] += 1
             self._failed_bytes[place[:2]] += size
 
+    def hold(self) -> None:
+        """A transaction was begun: what is sent counts when it is committed. What was sent before has been answered."""
+        self.settle()
+        with self._lock:
+            self._is_held = True
+
+    def release(self, *, is_committed: bool) -> None:
+        """The transaction has ended, and everything in it was answered."""
+        with self._lock:
+            self._is_held = False
+            if not is_committed:
+                self._sent, self._lanes = {}, {}
+                self._failed.clear()
+                self._failed_bytes.clear()
+        self.settle()
+
     def place(self, topic: str, timestamp_ms: int, partition: int) -> Place:
         """Where a message of this time is counted."""
         return topic, timestamp_ms // self._bucket_ms, partition
@@ -153,7 +173,7 @@ class SentCounts:
     def settle(self) -> bool:
         """Count what has been answered; False while something has not."""
         with self._lock:
-            if not self._waiting:
+            if not self._waiting and not self._is_held:
                 self._waiting, self._sent = self._sent, {}
                 self._looked_at, self._looked_at_ms = monotonic(), int(time() * 1000)
         # Failures that are known now come in by this call.

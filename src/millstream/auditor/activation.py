@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Self
 
 from millstream.address import Address
-from millstream.registry.child import WILDCARDS, end_process
+from millstream.registry.child import end_process
 
 logger = logging.getLogger(__name__)
 
@@ -78,6 +78,5 @@ class AuditActivation:
         logger.warning("the auditor ended with %d; it is started again", code)
 
     def _arguments(self) -> list[str]:
-        host, port = self._broker
         registry = ["--registry", self._registry] if self._registry is not None else []
-        return ["--brokers", str(Address(WILDCARDS.get(host, host), port)), *registry, *self._log_flags]
+        return ["--brokers", str(Address(*self._broker).on_this_machine), *registry, *self._log_flags]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from millstream.audit.counter import BOUND_BYTES, COUNT_BYTES
 from millstream.audit.report import bucket_of
 from millstream.audit.tally import Tally
+from millstream.client.aborted_batches import AbortedBatches
 from millstream.errors import CorruptMessage, KafkaError
 from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import HEADER_SIZE, BatchHeader, checked_header, split_batches
@@ -27,9 +28,6 @@ logger = logging.getLogger(__name__)
 HAS_KERNELS: Final = all(find_spec(name) is not None for name in ("numba", "numpy", "pyarrow"))
 SMALL_FETCH: Final = 256 * 1024
 """Below this the walker is done before the kernels are loaded."""
-_ABORT: Final = 0
-_MARKER_TYPE_POSITION: Final = 8
-"""In the records of a marker: its sizes and deltas take a byte each, its key begins at 5 with a version of two bytes."""
 
 
 class LogCounter:
@@ -68,18 +66,14 @@ class LogCounter:
         self, batches: list[tuple[BatchHeader, memoryview]], aborted: Sequence[tuple[int, int]]
     ) -> list[tuple[BatchHeader, memoryview]]:
         """Count markers and aborted batches; returns the others."""
-        coming = sorted(aborted, key=lambda transaction: transaction[1], reverse=True)
-        open_ids: set[int] = set()
+        transactions = AbortedBatches(aborted)
         visible = []
         for header, batch in batches:
-            while coming and coming[-1][1] <= header.last_offset:
-                open_ids.add(coming.pop()[0])
+            is_aborted = transactions.is_aborted(header, batch)
             count = self._records_in_range(header)
             if header.is_control:
                 self._tally(header.max_timestamp).control += count
-                if batch[HEADER_SIZE + _MARKER_TYPE_POSITION :][:1] == bytes([_ABORT]):
-                    open_ids.discard(header.producer_id)
-            elif header.is_transactional and header.producer_id in open_ids:
+            elif is_aborted:
                 self._tally(header.max_timestamp).aborted += count
             elif header.record_count:
                 visible.append((header, batch))

@@ -13,6 +13,8 @@ from typing import Annotated, Final
 import typer
 from typer.main import get_command
 
+from millstream.cli.argument_text import check_text
+from millstream.cli.help_text import HELP_FLAGS, write_plainly
 from millstream.cli.profiles import NAME_VARIABLE, apply_profile, take_profile
 from millstream.errors import UsageError
 
@@ -25,13 +27,17 @@ COMMANDS: Final = {
     "top": "millstream.cli.top.command:top",
     "dump-log": "millstream.cli.dump_log:dump_log",
     "topic": "millstream.cli.topic.command:app",
-    "cluster": "millstream.cli.cluster:app",
+    "cluster": "millstream.cli.cluster.command:app",
     "group": "millstream.cli.group.command:app",
+    "txn": "millstream.cli.txn.command:app",
     "registry": "millstream.cli.registry:app",
     "audit": "millstream.cli.audit:app",
     "mirror": "millstream.cli.mirror:app",
     "pipeline": "millstream.cli.pipeline.app:app",
 }
+
+TAKE_BYTES: Final = ("produce", "dump-log")
+"""What these are given may be any bytes: keys and values, names of files."""
 
 
 def run(arguments: Sequence[str]) -> None:
@@ -44,7 +50,10 @@ def run(arguments: Sequence[str]) -> None:
         if not is_completing:
             raise
         profile, rest = None, []
+    if rest and rest[0] not in TAKE_BYTES:
+        check_text(rest)
     command = get_command(make_app(rest[0] if rest else None))
+    write_plainly(command)  # type: ignore[arg-type] # an app with several commands is a group
     if profile is not None:
         apply_profile(profile, command)  # type: ignore[arg-type] # an app with several commands is a group
     command(list(arguments) if is_completing else rest, prog_name=PROGRAM)
@@ -57,7 +66,7 @@ def make_app(name: str | None) -> typer.Typer:
         help="Millstream: a Kafka broker without a JVM, and the commands to work with it or with any other Kafka.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": HELP_FLAGS},
     )
     app.callback()(_options)
     if name not in COMMANDS:

@@ -159,9 +159,13 @@ def _show(snapshot: "Snapshot", selection: "Selection", *, as_json: bool, html: 
     summaries = [audit.summary(selection) for audit in audits.values()]
     summaries = [summary for summary in summaries if summary.tiers]
     known = sorted({*snapshot.topics(), *snapshot.unwanted})
+    # To stderr: what is asked for in vain may be a typing error, and an empty report looks as if all were well.
     if not summaries and known:
-        # To stderr: what is asked for in vain may be a typing error, and an empty report looks as if all were well.
         typer.echo(f"nothing that was asked for; the audit knows the topics {', '.join(known[:20])}", err=True)
+    elif not summaries:
+        typer.echo(
+            "no producer, consumer or mirror has reported to the audit yet: each does when it is given a tier's name (audit=)", err=True
+        )
     if html is not None:
         _write_page(html, audit_page(summaries, made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")))
     problems = [row for summary in summaries for row in summary.problems]

@@ -1,4 +1,4 @@
-"""Names of topics and groups for the Tab key, from the brokers that the command line so far means.
+"""Names of topics, groups and transactional ids for the Tab key, from the brokers that the command line so far means.
 
 A shell waits for the answer, so there is one second for everything, and no answer is no names: whatever is wrong will be said in a sentence
 when the command runs. Nothing but our own client is loaded.
@@ -25,6 +25,11 @@ def complete_topic(ctx: typer.Context, incomplete: str) -> list[str]:
 def complete_group(ctx: typer.Context, incomplete: str) -> list[str]:
     """Groups that begin with what was typed."""
     return _matching(_ask(ctx, _groups), incomplete)
+
+
+def complete_transactional_id(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Transactional ids that begin with what was typed."""
+    return _matching(_ask(ctx, _transactional_ids), incomplete)
 
 
 def _matching(names: Iterable[str], incomplete: str) -> list[str]:
@@ -62,3 +67,9 @@ def _groups(cluster: "Cluster") -> list[str]:
     request: MessageRequest[ListGroupsResponse] = MessageRequest(ApiKey.LIST_GROUPS, {}, highest=4)
     answers = [cluster.connection(broker).call(request) for broker in cluster.refresh([]).brokers]
     return [group.group_id for answer in answers for group in answer.groups]
+
+
+def _transactional_ids(cluster: "Cluster") -> list[str]:
+    from millstream.client.transaction_admin import TransactionAdmin
+
+    return [one.transactional_id for one in TransactionAdmin(cluster, timeout_s=ANSWER_S).all()]

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from millstream.address import parse_bootstrap_servers
 from millstream.cli.properties import parse_assignment
 from millstream.client.connect_reason import ConnectReason
 from millstream.errors import CommandFailed, UsageError
@@ -47,7 +48,8 @@ class Cluster:
 
     @classmethod
     def of(cls, brokers: str, client_options: list[str] | None) -> "Cluster":
-        """The cluster that the flags `-b` and `-X` describe."""
+        """The cluster that the flags `-b` and `-X` describe; librdkafka would ask any address, whatever is written there."""
+        parse_bootstrap_servers(brokers)
         return cls(brokers, dict(parse_assignment(text, "-X") for text in client_options or []))
 
     def admin(self) -> "AdminClient":
@@ -120,6 +122,9 @@ class Cluster:
 
     def refusal(self, topic: str, error: "KafkaError") -> str:
         """Why a record was not taken; with the limit, if it was too large for its topic."""
+        if error.name() == "POLICY_VIOLATION":
+            # A broker says more, but librdkafka does not hand it on.
+            return f"{plain(error)}. The copy of a mirror is read-only until `millstream mirror promote` has made it a topic of its own"
         if error.name() != TOO_LARGE:
             return plain(error)
         return f"it is larger than the topic takes, whose max.message.bytes is {self._topic_option(topic, 'max.message.bytes')}"

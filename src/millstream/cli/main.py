@@ -14,8 +14,11 @@ When a command fails, a person gets one sentence on stderr and an exit code, nev
 A mistake of Millstream's own is not caught: there the traceback is what helps.
 """
 
+import errno
 import gc
+import io
 import os
+import re
 import sys
 from collections.abc import Callable
 
@@ -24,10 +27,18 @@ from millstream.errors import MillstreamError, StartupError, UsageError
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
+"""What comes of an output that leads to a full disk, or nowhere."""
 
 
 def main() -> int:
     """Entry point of the `millstream` script; returns the exit code."""
+    if sys.stdout is None:
+        # A shell closed it (`>&-`); the next file that is opened would take its number.
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 # it stays open; nothing else here needs pathlib
+    elif isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal that is not UTF-8 cannot show every name of a group: better escaped than a traceback.
+        sys.stdout.reconfigure(errors="backslashreplace")
     return run_command(lambda: _dispatch(sys.argv[1:]))
 
 
@@ -59,15 +70,32 @@ def run_command(command: Callable[[], None]) -> int:
         finally:
             sys.stdout.flush()
     except MillstreamError as error:
-        print(f"millstream: {error}", file=sys.stderr)
+        # A sentence that quotes a broker's ends with a full stop, also where that one was a question.
+        print(re.sub(r"\?\.$", "?", f"millstream: {error}"), file=sys.stderr)
         return exit_code(error)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The interpreter flushes stdout once more at exit; let that go nowhere instead of complaining.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_no_more()
+        return EXIT_FAILED
+    except PermissionError as error:
+        if error.filename is None:
+            raise
+        where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else error.filename
+        print(f"millstream: {where}: {error.strerror}. Run this as a user who may use it, or name another place.", file=sys.stderr)
+        return EXIT_FAILED
+    except OSError as error:
+        if error.errno not in UNWRITABLE or error.filename is not None:
+            raise
+        _write_no_more()
+        print(f"millstream: Not everything could be written: {error.strerror}.", file=sys.stderr)
         return EXIT_FAILED
     return 0
+
+
+def _write_no_more() -> None:
+    """The interpreter flushes stdout once more at exit; let that go nowhere instead of complaining."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def exit_code(error: MillstreamError) -> int:

@@ -164,11 +164,11 @@ async def _statuses(target: str, target_config: Path | None, source: str | None,
     from millstream.mirror.status.source_lag import SourceLag
 
     now_ms = SystemClock().now_ms()
-    sides = [open_side(target, target_config)]
+    sides = [open_side(target, target_config, is_watched=True)]
     try:
         found = read_statuses(await MirrorTopic(sides[0]).read(), not_before_ms=now_ms - SILENT_MS)
         if source is not None:
-            sides.append(open_side(source, source_config))
+            sides.append(open_side(source, source_config, is_watched=True))
             try:
                 found = [await SourceLag(sides[1], now_ms=now_ms).measure(one) for one in found]
             except MillstreamError as error:

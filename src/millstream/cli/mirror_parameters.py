@@ -25,6 +25,8 @@ SourceConfig = Annotated[
 MirrorName = Annotated[str, typer.Option("--name", help="Name of the mirror.")]
 Topics = Annotated[str | None, typer.Option(metavar="REGEX", help="Mirrored topics: the whole name has to match. [default: all]")]
 DEFAULT_NAME = "mirror"
+LOOK_S = 3.0
+"""How long a broker that is asked how things are may take; another one is asked then."""
 
 
 def security_of(path: Path | str | None) -> "ClientSecurity":
@@ -40,11 +42,11 @@ def security_of(path: Path | str | None) -> "ClientSecurity":
         raise UsageError(f"{path}: {error}") from None
 
 
-def open_side(servers: str, config: Path | None) -> "Side":
-    """One of the two clusters; on the event loop that it is used on."""
-    from millstream.mirror.clusters.side import secured_side
+def open_side(servers: str, config: Path | None, *, is_watched: bool = False) -> "Side":
+    """One of the two clusters; on the event loop that it is used on. Where only a person waits for it (`is_watched`), not as patiently."""
+    from millstream.mirror.clusters.side import TIMEOUT_S, secured_side
 
-    return secured_side(servers, security_of(config))
+    return secured_side(servers, security_of(config), timeout_s=LOOK_S if is_watched else TIMEOUT_S)
 
 
 def pattern_of(topics: str) -> "re.Pattern[str]":

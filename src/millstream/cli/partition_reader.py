@@ -12,6 +12,7 @@ from millstream.client.cluster import Cluster
 from millstream.client.errors import SecurityOptionError
 from millstream.client.fetch import READ_UNCOMMITTED, FetchFrom
 from millstream.client.list_offsets import OffsetAndTime, list_offsets_request, read_list_offsets
+from millstream.client.log_dirs import log_dirs_request, read_sizes
 from millstream.client.metadata import NO_LEADER, ClusterMetadata
 from millstream.client.portions import portions
 from millstream.client.request import MessageRequest, Request
@@ -23,7 +24,6 @@ from millstream.wire.batch import split_batches
 from millstream.wire.records import decode_records
 
 if TYPE_CHECKING:
-    from millstream.wire.responses.describe_log_dirs import DescribeLogDirsResponse
     from millstream.wire.responses.find_coordinator import FindCoordinatorResponse
     from millstream.wire.responses.offset_fetch import OffsetFetchResponse
 
@@ -65,11 +65,7 @@ class PartitionReader:
 
     def sizes(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The bytes that the leader of each partition keeps on its disks."""
-
-        def request_for(some: list[TopicPartition]) -> "MessageRequest[DescribeLogDirsResponse]":
-            return MessageRequest(ApiKey.DESCRIBE_LOG_DIRS, {"topics": _topics(some)})
-
-        return {place: size for answer in self._ask_leaders(places, request_for) for place, size in _sizes(answer).items()}
+        return {place: size for answer in self._ask_leaders(places, log_dirs_request) for place, size in read_sizes(answer).items()}
 
     def timestamps(self, wanted: Collection[tuple[TopicPartition, int]]) -> dict[tuple[TopicPartition, int], int]:
         """The time, in ms, of the first record at or after an offset; one fetch each, as many as the time allows."""
@@ -141,20 +137,3 @@ class PartitionReader:
             if known is not None and known.leader != NO_LEADER:
                 by_leader.setdefault(known.leader, []).append(place)
         return by_leader
-
-
-def _topics(places: Iterable[TopicPartition]) -> list[dict[str, object]]:
-    by_topic: dict[str, list[int]] = {}
-    for place in places:
-        by_topic.setdefault(place.topic, []).append(place.partition)
-    return [{"topic": topic, "partitions": partitions} for topic, partitions in by_topic.items()]
-
-
-def _sizes(answer: "DescribeLogDirsResponse") -> dict[TopicPartition, int]:
-    return {
-        TopicPartition(topic.name, partition.partition_index): partition.partition_size
-        for directory in answer.results
-        for topic in directory.topics
-        for partition in topic.partitions
-        if not partition.is_future_key
-    }

@@ -35,7 +35,8 @@ def read_properties(path: Path) -> dict[str, str]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the options in {path}: {error}") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"cannot read the options in {path}: {reason}") from None
     return parse_properties(text, name=str(path))
 
 

@@ -68,6 +68,9 @@ def query(
     mode: Annotated[MalformedMode, typer.Option("--mode", case_sensitive=False, help="For malformed messages.")] = MalformedMode.FAILFAST,
     start: Annotated[str, typer.Option("--from", metavar="POSITION", help=f"Where to begin in every topic: {HELP}")] = "earliest",
     end: Annotated[str, typer.Option("--to", metavar="POSITION", help="Where to end in every topic; the same forms.")] = "latest",
+    allow_data_loss: Annotated[
+        bool, typer.Option("--allow-data-loss", help="Where offsets that were asked for are gone: warn, and read what there is.")
+    ] = False,
     allow_files: Annotated[bool, typer.Option("--allow-files", help="Let the SQL read and write files and use the network.")] = False,
     client_options: Annotated[
         list[str] | None, typer.Option("-X", metavar="NAME=VALUE", help="An option of the client, e.g. security.protocol; repeatable.")
@@ -93,6 +96,7 @@ def query(
             value_format=value_format.value,
             registry=registry,
             mode=mode.value,
+            fail_on_data_loss=not allow_data_loss,
             options=options,
         )
 

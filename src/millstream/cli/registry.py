@@ -100,7 +100,7 @@ def subjects(
 
 @app.command("get")
 def get(
-    subject: Annotated[str | None, typer.Argument(metavar="[SUBJECT]", help="Name of the subject.", show_default=False)] = None,
+    subject: Annotated[str | None, typer.Argument(metavar="SUBJECT", help="Name of the subject.", show_default=False)] = None,
     *,
     version: VersionName = None,
     schema_id: Annotated[int | None, typer.Option("--id", help="The schema with this id, instead of a subject's.")] = None,
@@ -174,7 +174,7 @@ def check(
 
 @app.command("config")
 def config(
-    subject: Annotated[str | None, typer.Argument(metavar="[SUBJECT]", help="A subject; without it, globally.", show_default=False)] = None,
+    subject: Annotated[str | None, typer.Argument(metavar="SUBJECT", help="A subject; without it, globally.", show_default=False)] = None,
     *,
     level: Annotated[
         str | None, typer.Option("--set", metavar="LEVEL", help="none, backward, forward, full, or one of them with _transitive.")
@@ -258,7 +258,8 @@ def _compatibility_lines(messages: Iterable[str]) -> Iterator[str]:
 def _client(url: str) -> "RegistryClient":
     from millstream.registry.client import RegistryClient
 
-    return RegistryClient(url, retries=1)
+    # The registry has waited for its broker itself.
+    return RegistryClient(url, retries=0)
 
 
 def _read(file: str) -> str:

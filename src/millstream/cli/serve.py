@@ -5,17 +5,16 @@ and `main` comes here before it builds the Typer app. This is the only definitio
 hands its arguments to the same `serve`.
 
 The ready line is a contract: `ready:` and then pairs of a name and an address (of `data`: the directories), on stdout, flushed, when
-clients are accepted. All the rest goes to stderr, one line per event. SIGTERM and Ctrl-C stop cleanly; a second one does not wait for the
-end of the clean stop.
+clients are accepted. All the rest goes to stderr, one line per event. SIGTERM and Ctrl-C stop cleanly, also during the start; a second
+one does not wait for the end of the clean stop.
 """
 
 import argparse
 import asyncio
-import gc
+import logging
 import os
-import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from millstream.address import Address, check_advertised, parse_listen_address
 from millstream.cli.listeners import Listeners, take_listeners
 from millstream.cli.properties import parse_assignments, read_properties
+from millstream.cli.stop_signal import StopSignal
 from millstream.errors import StartupError, UsageError
 from millstream.log_lines import AREAS, LOG_FORMATS, LOG_LEVELS, LogLevels, log_to_stderr
 
@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 
     from millstream.broker.server import BrokerServer
     from millstream.broker.server_options import ServerOptions
-    from millstream.monitoring.activation import MetricsActivation
+    from millstream.processes.broker_processes import BrokerProcesses
+
+    _Server = BrokerServer | BrokerProcesses
+
+logger = logging.getLogger(__name__)
 
 SUMMARY = "Run a broker: the log, its coordination and its clients' port in one process, and a schema registry and an auditor beside it."
 DEFAULT_LISTEN = "127.0.0.1:9092"
@@ -52,10 +56,12 @@ examples:
   millstream serve --listen 0.0.0.0:9092 --advertise broker1.example:9092
   millstream serve -X num.partitions=3 -X log.retention.hours=24
   millstream serve --zookeeper zk1:2181,zk2:2181,zk3:2181/millstream --node-id 1 --listen 0.0.0.0:9092 --advertise broker1.example:9092
+  millstream serve --processes 4
   millstream serve --config server.properties --data /disk1/millstream --data /disk2/millstream
 
 When clients are accepted, one line goes to stdout:
   ready: broker HOST:PORT coordination HOST:PORT registry HOST:PORT metrics HOST:PORT data DIRECTORY
+With --processes, `broker` is where clients begin, and broker-1 HOST:PORT, broker-2 HOST:PORT and so on follow it.
 """
 
 
@@ -87,10 +93,11 @@ def serve(arguments: Sequence[str]) -> None:
         registry_address(flags), metrics_address(flags), flags.metrics_interval, not flags.no_audit, log_level, flags.log_format
     )
     log_to_stderr(log_level, flags.log_format)
+    processes = _processes(flags.processes)
     from millstream.broker.network.event_loop import BrokerLoop
 
     with asyncio.Runner(loop_factory=BrokerLoop) as runner:
-        runner.run(_serve(options, beside))
+        runner.run(_serve(options, beside, processes=processes))
 
 
 def server_options(flags: argparse.Namespace) -> "ServerOptions":
@@ -103,10 +110,11 @@ def server_options(flags: argparse.Namespace) -> "ServerOptions":
     _pass_over(options)
     mistakes: list[str] = []
     configured = _listeners(options, mistakes)
+    _check_alone(flags, options)
     data, node_id = _data_directories(flags.data, options), _node_id(flags.node_id, options)
     mistakes += startup_mistakes(options)
     if mistakes:
-        raise UsageError(_as_list(mistakes, flags.config))
+        raise UsageError(_as_list(mistakes, None if flags.options else flags.config))
     listen = configured.listen or parse_listen_address(DEFAULT_LISTEN, "--listen")
     if flags.listen is not None:
         listen = parse_listen_address(flags.listen, "--listen")
@@ -204,8 +212,8 @@ def _listeners(options: dict[str, str], mistakes: list[str]) -> Listeners:
 def _as_list(mistakes: Sequence[str], config: Path | None) -> str:
     """One mistake as a sentence; several one per line, for a person who goes through a file with them."""
     if len(mistakes) == 1:
-        return mistakes[0]
-    where = f"in {config}" if config else "given with -X"
+        return f"{config}: {mistakes[0]}" if config else mistakes[0]
+    where = f"in {config}" if config else "that were given"
     return f"{len(mistakes)} of the options {where} cannot be obeyed:" + "".join(f"\n  {mistake}" for mistake in mistakes)
 
 
@@ -239,6 +247,30 @@ def _node_id(flag: int | None, options: dict[str, str]) -> int:
     return int(text)
 
 
+def _check_alone(flags: argparse.Namespace, options: Mapping[str, str]) -> None:
+    """Refuse what is about one broker where there are to be several."""
+    if flags.processes is None:
+        return
+    if flags.zookeeper is not None:
+        raise UsageError("--processes runs a cluster of its own on this machine, --zookeeper joins one: give one of the two.")
+    if flags.node_id is not None or not options.keys().isdisjoint(("node.id", "broker.id")):
+        raise UsageError("--processes numbers its brokers from 1: leave --node-id, node.id and broker.id out.")
+
+
+def _processes(flag: int | None) -> int:
+    """How many brokers there are to be in processes of their own; 0 for one in this process."""
+    if flag is None:
+        return 0
+    from millstream.processes.broker_processes import MOST_PROCESSES, check_processes
+    from millstream.processes.cores import usable_cores
+
+    cores = usable_cores()
+    processes = check_processes(flag or min(cores, MOST_PROCESSES))
+    if processes > cores:
+        logger.warning("%d processes share %d cores: more than one per core makes nothing faster", processes, cores)
+    return processes
+
+
 def _slow_request_ms(flag: int) -> int:
     if flag < 0:
         raise UsageError(f"--slow-request-ms takes milliseconds, or 0 for no such lines, and got {flag}.")
@@ -260,34 +292,33 @@ def _pass_over(options: dict[str, str]) -> None:
         print(f"millstream: passed over: zookeeper.connect={address}, because {instead}", file=sys.stderr)
 
 
-async def _serve(options: "ServerOptions", beside: Beside) -> None:
-    """Start, announce, wait for a signal or the server's own end, stop."""
-    from millstream.broker.server import BrokerServer
+async def _serve(options: "ServerOptions", beside: Beside, *, processes: int = 0) -> None:
+    """Run until a signal comes, which may be before all is started."""
+    signal_to_stop = StopSignal()
+    try:
+        await _run(options, beside, signal_to_stop, processes=processes)
+    except asyncio.CancelledError:
+        if not signal_to_stop.was_given.is_set():
+            raise
 
-    loop = asyncio.get_running_loop()
-    asked_to_stop = asyncio.Event()
 
-    def stop() -> None:
-        asked_to_stop.set()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
+async def _run(options: "ServerOptions", beside: Beside, signal_to_stop: StopSignal, *, processes: int) -> None:
+    """Start, announce, wait for the signal or the server's own end, stop."""
+    from millstream.broker.garbage import collect_garbage_seldom
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
     async with AsyncExitStack() as stack:
         # First, because it is soon said that a port is taken.
         listener = None if beside.registry is None else _listen_for_registry(beside.registry)
         metrics = None if beside.metrics is None else _listen_for_metrics(beside.metrics)
         for bound in filter(None, (listener, metrics)):
             stack.callback(bound.close)
-        server = await stack.enter_async_context(BrokerServer(options))
+        server = await _server(options, beside, processes=processes)
+        await stack.enter_async_context(server)
         coordination = options.zookeeper or Address(*server.coordination_address)
-        pairs: list[tuple[str, object]] = [("broker", Address(*server.address)), ("coordination", coordination)]
+        own = [(f"broker-{number}", address) for number, address in enumerate(server.own_addresses, 1)]
+        pairs: list[tuple[str, object]] = [("broker", Address(*server.address)), *own, ("coordination", coordination)]
         if listener is not None:
-            from millstream.registry.activation import RegistryActivation
-
-            activation = RegistryActivation(listener, broker=server.address, log_level=beside.log_level, log_format=beside.log_format)
-            pairs.append(("registry", Address(*(await stack.enter_async_context(activation)).address)))
+            pairs.append(("registry", await _start_registry(stack, server, listener, beside)))
         if beside.audits:
             from millstream.auditor.activation import AuditActivation
 
@@ -297,16 +328,29 @@ async def _serve(options: "ServerOptions", beside: Beside) -> None:
             )
             await stack.enter_async_context(audit)
         if metrics is not None:
-            published = await stack.enter_async_context(_publish(server, metrics, beside))
-            pairs.append(("metrics", Address(*published.address)))
+            pairs.append(("metrics", await _start_metrics(stack, server, metrics, beside)))
         pairs.append(("data", _places(options.data)))
-        _collect_garbage_seldom()
+        collect_garbage_seldom()
+        signal_to_stop.start_is_over()
         print("ready:", *(f"{name} {address}" for name, address in pairs), flush=True)
-        asked = asyncio.create_task(asked_to_stop.wait())
+        asked = asyncio.create_task(signal_to_stop.was_given.wait())
         stopped = asyncio.create_task(server.stopped())
         await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
         if stopped.done():
             stopped.result()
+
+
+async def _server(options: "ServerOptions", beside: Beside, *, processes: int) -> "_Server":
+    """One broker in this process, or several in theirs."""
+    if processes:
+        from millstream.processes.broker_processes import BrokerProcesses
+
+        return BrokerProcesses(options, processes, log_level=beside.log_level, log_format=beside.log_format)
+    from millstream.broker.server import BrokerServer
+    from millstream.processes.one_broker import take_over
+
+    await take_over(options)
+    return BrokerServer(options)
 
 
 def _places(directories: Sequence[Path]) -> str:
@@ -332,27 +376,32 @@ def _listen_for_metrics(address: Address) -> "socket.socket":
     return bind(*address)
 
 
-def _publish(server: "BrokerServer", listener: "socket.socket", beside: Beside) -> "MetricsActivation":
-    from millstream.monitoring.activation import MetricsActivation
+async def _start_registry(stack: AsyncExitStack, server: "_Server", listener: "socket.socket", beside: Beside) -> Address:
+    from millstream.registry.activation import RegistryActivation, warn_if_elsewhere
 
-    return MetricsActivation(
+    activation = RegistryActivation(listener, broker=server.address, log_level=beside.log_level, log_format=beside.log_format)
+    address = Address(*(await stack.enter_async_context(activation)).address)
+    assert beside.registry is not None
+    warn_if_elsewhere(beside.registry.address.port, address)
+    return address
+
+
+async def _start_metrics(stack: AsyncExitStack, server: "_Server", listener: "socket.socket", beside: Beside) -> Address:
+    from millstream.monitoring.activation import MetricsActivation, warn_if_elsewhere
+
+    activation = MetricsActivation(
         listener,
         server.sample,
         broker=server.address,
+        is_of_several=bool(server.own_addresses),
         interval_s=beside.metrics_interval_s,
         log_level=beside.log_level,
         log_format=beside.log_format,
     )
-
-
-def _collect_garbage_seldom() -> None:
-    """What was made at start stays, and requests make few cycles: looking for garbage as often as Python does costs a tenth of the time.
-
-    Not even once now: of 60 000 objects 700 would go, and the first client would wait 15 ms for it.
-    """
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
-    gc.enable()
+    address = Address(*(await stack.enter_async_context(activation)).address)
+    assert beside.metrics is not None
+    warn_if_elsewhere(beside.metrics.port, address)
+    return address
 
 
 class _FlagParser(argparse.ArgumentParser):
@@ -413,6 +462,8 @@ def _flag_parser() -> argparse.ArgumentParser:
     add("--data", metavar="DIR", type=Path, action="append", default=[], help=data_help)
     forget_help = "give up a data directory that is missing, with all its records, by the id that the refused start names; may be repeated"
     add("--forget-directory", metavar="ID", dest="forget_directories", action="append", default=[], help=forget_help)
+    processes_help = "so many brokers, each in a process of its own, that share ports and data: one per core; 0 is as many as cores"
+    add("--processes", metavar="N", type=int, help=processes_help)
     add("--node-id", metavar="N", type=int, help=f"this broker's number in its cluster (default {DEFAULT_NODE_ID})")
     option_help = "set any broker option by Kafka's own name; may be repeated"
     add("-X", metavar="NAME=VALUE", dest="options", action="append", default=[], help=option_help)

@@ -16,10 +16,10 @@ from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+from millstream.byte_limit import ByteLimit
 from millstream.client.metadata import NO_LEADER
 from millstream.errors import MillstreamError, PolicyViolation, UsageError
 from millstream.mirror.clusters.side import Side
-from millstream.mirror.copying.byte_limit import ByteLimit
 from millstream.mirror.copying.copies import Copies
 from millstream.mirror.copying.partition_copy import PartitionCopy, Phase
 from millstream.mirror.copying.partition_start import PartitionStart

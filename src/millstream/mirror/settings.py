@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 
 from millstream.audited.settings import audit_settings
 from millstream.errors import UsageError
-from millstream.mirror.groups.group_offsets import OWN_PREFIX
+from millstream.mirror.group_names import progress_group
 
 _NAMES: Final = {"from": "source", "to": "target"}
 _NUMBERS: Final = {"limit_bytes": int, "refresh_s": (int, float), "commit_s": (int, float), "max_held_bytes": int}
@@ -98,7 +98,7 @@ class MirrorSettings:
     @property
     def group(self) -> str:
         """The consumer group, at the source, that the progress is committed to."""
-        return group_of(self.name)
+        return progress_group(self.name)
 
     @classmethod
     def of(cls, given: Mapping[str, object], file: Path | None = None) -> Self:
@@ -120,11 +120,6 @@ class MirrorSettings:
             if not arguments.get(own):
                 raise UsageError(f"a mirror needs {name}")
         return cls(**arguments)
-
-
-def group_of(mirror: str) -> str:
-    """The consumer group, at the source, that a mirror of this name commits its progress to."""
-    return f"{OWN_PREFIX}{mirror}"
 
 
 def _read(file: Path) -> dict[str, object]:

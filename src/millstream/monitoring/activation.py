@@ -14,7 +14,6 @@ from typing import Final
 
 from millstream.address import Address
 from millstream.errors import StartupError
-from millstream.registry.child import WILDCARDS
 from millstream.registry.socket_activation import SocketActivation, listen
 
 logger = logging.getLogger(__name__)
@@ -32,10 +31,13 @@ def bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise StartupError(f"the metrics cannot be at {host}:{port}: {error.strerror or error}; choose another address") from None
-    listener = listen(host, 0)
-    found = Address(host, listener.getsockname()[1])
-    logger.warning("port %d is taken, so the metrics are at %s: scrape it there, or choose a port with --metrics", port, found)
-    return listener
+    return listen(host, 0)
+
+
+def warn_if_elsewhere(port: int, found: Address) -> None:
+    """Say that the port was taken; when the broker has started, because one that does not has a better reason."""
+    if port not in (0, found.port):
+        logger.warning("port %d is taken, so the metrics are at %s: scrape it there, or choose a port with --metrics", port, found)
 
 
 class MetricsActivation(SocketActivation):
@@ -49,6 +51,7 @@ class MetricsActivation(SocketActivation):
         parts: Parts,
         *,
         broker: tuple[str, int],
+        is_of_several: bool = False,
         interval_s: float = INTERVAL_S,
         log_level: str = "info",
         log_format: str = "text",
@@ -56,15 +59,15 @@ class MetricsActivation(SocketActivation):
         super().__init__(listener)
         self._parts = parts
         self._broker = broker
+        self._flags = ["--several"] if is_of_several else []
         self._interval_s = interval_s
         self._log_flags = ["--log-level", log_level, "--log-format", log_format]
 
     def arguments(self) -> list[str]:
         """The process, where it listens, where its broker is, and how often a sample comes."""
-        host, port = self._broker
-        brokers = str(Address(WILDCARDS.get(host, host), port))
+        brokers = str(Address(*self._broker).on_this_machine)
         interval = ["--interval", str(self._interval_s)]
-        return [*PROCESS, "--brokers", brokers, "--socket", str(self._listener.fileno()), *interval, *self._log_flags]
+        return [*PROCESS, "--brokers", brokers, "--socket", str(self._listener.fileno()), *interval, *self._flags, *self._log_flags]
 
     async def attend(self, process: Process) -> None:
         """Write samples until the child is gone."""

@@ -1,7 +1,8 @@
 """Every metric that is published: kafka_exporter's names, those of Kafka's JMX metrics as Strimzi spells them, and a few of our own.
 
 Each is said once in a cluster, so that sums over all brokers are right: what is about a partition by its leader, what is about a group by
-its coordinator, what is about the cluster by its controller; about logs, requests and connections each broker says its own.
+its coordinator, what is about the cluster by its controller; about logs, requests and connections each broker says its own. Where one
+page is about several brokers of a machine, such figures have the number of the broker as a label.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -49,12 +50,21 @@ FAMILIES: Final[dict[str, tuple[str, str]]] = {
     "kafka_server_replicamanager_partitioncount": (GAUGE, "Replicas that this broker keeps."),
     "kafka_server_replicamanager_underreplicatedpartitions": (GAUGE, "Partitions led here of which not all replicas are in sync."),
     "kafka_server_replicamanager_underminisrpartitioncount": (GAUGE, "Partitions led here with fewer than min.insync.replicas in sync."),
+    "kafka_server_replicamanager_reassigningpartitions": (GAUGE, "Partitions led here that are being moved to other brokers."),
     "kafka_controller_kafkacontroller_activecontrollercount": (GAUGE, "1 on the controller; the sum over all brokers has to be 1."),
     "kafka_controller_kafkacontroller_offlinepartitionscount": (GAUGE, "Partitions without a leader; the controller knows."),
+    "kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize": (
+        GAUGE,
+        "Ended transactions whose markers wait for a leader that can write them.",
+    ),
     "kafka_log_logmanager_offlinelogdirectorycount": (GAUGE, "Data directories that failed."),
     "kafka_log_log_size": (GAUGE, "Bytes of batches on disk."),
     "kafka_network_requestmetrics_totaltimems": (SUMMARY, "Milliseconds from a request to its answer, over the last five minutes."),
     "kafka_server_fetchsessioncache_numincrementalfetchsessions": (GAUGE, "Fetch sessions."),
+    "kafka_server_followerreplication_byte_total": (COUNTER, "Bytes of throttled replicas that this broker copied from their leaders."),
+    "kafka_server_followerreplication_throttled_total": (COUNTER, "Partitions that were not asked for because the quota was used up."),
+    "kafka_server_leaderreplication_byte_total": (COUNTER, "Bytes of throttled replicas that this broker sent to followers."),
+    "kafka_server_leaderreplication_throttled_total": (COUNTER, "Partitions that were not sent because the quota was used up."),
     "kafka_server_socket_server_metrics_connection_count": (GAUGE, "Connections of clients and other brokers."),
     "kafka_server_socket_server_metrics_incoming_byte_total": (COUNTER, "Bytes received."),
     # our own
@@ -122,7 +132,7 @@ def _family(name: str, series: Series) -> str:
 
 
 def _partitions(sample: Sample, lines: Lines) -> Iterator[str]:
-    rows = [row for row in sample.partitions if row.leader == sample.broker.node_id]
+    rows = sample.led
     own = lines.labels("led", [row[:2] for row in rows], _partition_labels)
     for name, value in _OF_LEADERS.items():
         yield lines.family(name, *FAMILIES[name], own, map(str, map(value, rows)))
@@ -137,7 +147,7 @@ def _partition_labels(place: tuple[str, int]) -> str:
 
 def _topics(sample: Sample) -> Iterator[str]:
     by_topic: dict[str, list[PartitionSample]] = {}
-    for row in sample.partitions:
+    for row in (*sample.partitions, *sample.ended):
         by_topic.setdefault(row.topic, []).append(row)
     rows = [(labels(topic=topic), own) for topic, own in by_topic.items()]
     for name, value in _OF_TOPICS.items():
@@ -146,12 +156,26 @@ def _topics(sample: Sample) -> Iterator[str]:
 
 
 def _replicas(sample: Sample) -> Iterator[str]:
-    led = [row for row in sample.partitions if row.leader == sample.broker.node_id]
     prefix = "kafka_server_replicamanager_"
-    yield _family(prefix + "leadercount", [("", len(led))])
-    yield _family(prefix + "partitioncount", [("", len(sample.partitions))])
-    yield _family(prefix + "underreplicatedpartitions", [("", sum(row.in_sync < row.replicas for row in led))])
-    yield _family(prefix + "underminisrpartitioncount", [("", sum(row.in_sync < row.min_in_sync for row in led))])
+    brokers = [(label, part, part.led) for label, part in _by_broker(sample)]
+    yield _family(prefix + "leadercount", [(label, len(led)) for label, _, led in brokers])
+    yield _family(prefix + "partitioncount", [(label, len(part.partitions)) for label, part, _ in brokers])
+    # As in Kafka: a replica that a reassignment adds is not missing yet.
+    under = [(label, sum(row.in_sync < row.replicas - row.adding for row in led)) for label, _, led in brokers]
+    yield _family(prefix + "underreplicatedpartitions", under)
+    under = [(label, sum(row.in_sync < row.min_in_sync for row in led)) for label, _, led in brokers]
+    yield _family(prefix + "underminisrpartitioncount", under)
+    yield _family(prefix + "reassigningpartitions", [(label, sum(row.is_reassigning for row in led)) for label, _, led in brokers])
+
+
+def _by_broker(sample: Sample) -> list[tuple[str, Sample]]:
+    """Each broker's own sample, and the label of its figures: none where it is the only one of the page."""
+    return [(broker_label(part.broker.node_id), part) for part in sample.parts] or [("", sample)]
+
+
+def broker_label(node_id: int) -> str:
+    """The label of what is about one of several brokers of a page."""
+    return labels(broker=node_id)
 
 
 def _cluster(sample: Sample) -> Iterator[str]:
@@ -159,8 +183,12 @@ def _cluster(sample: Sample) -> Iterator[str]:
     if broker.is_controller:
         yield _family("kafka_brokers", [("", broker.brokers)])
     yield _family("kafka_controller_kafkacontroller_offlinepartitionscount", [("", broker.offline_partitions)])
-    for name, value in broker.values.items():
-        yield _family(strimzi_name(name), [("", value)])
+    series: dict[str, list[tuple[str, int]]] = {}
+    for label, part in _by_broker(sample):
+        for name, value in part.broker.values.items():
+            series.setdefault(name, []).append((label, value))
+    for name, values in series.items():
+        yield _family(strimzi_name(name), values)
 
 
 def _groups(sample: Sample) -> Iterator[str]:

@@ -57,7 +57,7 @@ class Lags:
             if not is_batch_memory(group.group)
             for topic, partition, offset in group.offsets
         ]
-        led = {TopicPartition(row.topic, row.partition): row for row in sample.partitions if row.leader == sample.broker.node_id}
+        led = {TopicPartition(row.topic, row.partition): row for row in sample.led}
         places = {place for _, place, _ in positions}
         ends = {place: led[place].high_watermark for place in places if place in led}
         ends |= self._reader.ends(sorted(places - ends.keys())) if len(ends) < len(places) else {}

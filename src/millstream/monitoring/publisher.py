@@ -1,6 +1,8 @@
 """The last sample as the pages that show it; whoever asks, and however often, the broker is not asked.
 
-A page is written when it is first asked for, and kept until the next sample. Samples come from one thread, pages are asked for by others.
+A page is written when it is first asked for, and kept until the next sample. Probes need the sample alone; what `/metrics` shows of it also
+needs lags, for which other brokers are asked, and one of them may hang. So a sample is noted first (`note`), and shown when its lags are
+known (`show`), by two threads; pages are asked for by others.
 """
 
 import json
@@ -15,7 +17,7 @@ from typing import Final, NamedTuple
 from millstream.broker.metrics.sample import Sample
 from millstream.monitoring.broker_process import process_families
 from millstream.monitoring.exposition import CONTENT_TYPE, family, labels
-from millstream.monitoring.families import FAMILIES, Snapshot, write
+from millstream.monitoring.families import FAMILIES, Snapshot, broker_label, write
 from millstream.monitoring.lag import Lags
 from millstream.monitoring.lines import Lines
 from millstream.monitoring.request_times import RecentTimes
@@ -37,6 +39,13 @@ class Page(NamedTuple):
     content_type: str
     body: bytes
     is_compressed: bool = False
+
+
+class Arrived(NamedTuple):
+    """A sample, and when it came."""
+
+    sample: Sample
+    at: float
 
 
 class Publisher:
@@ -61,52 +70,61 @@ class Publisher:
         self._monotonic = monotonic
         self._times = RecentTimes()
         self._lines = Lines()
-        self._has_sample = threading.Event()
+        self._has_come, self._is_shown = threading.Event(), threading.Event()
         self._lock = threading.Lock()
+        self._last: Arrived | None = None
+        """The last sample, for probes."""
         self._snapshot: Snapshot | None = None
-        self._came = self._taken = 0.0
-        """When the last sample came, and when the one came that is shown: other brokers may be asked in between."""
+        """What is shown, and when its sample came."""
+        self._taken = 0.0
         self._written: tuple[Snapshot, _Text] | None = None
         """What was last written, and of which snapshot."""
 
-    def take(self, sample: Sample) -> None:
-        """Show this from now on."""
-        self._came = self._monotonic()
-        lags = self._lags.of(sample, now=self._clock())
+    def note(self, sample: Sample) -> "Arrived":
+        """A sample has come: probes answer by it from now on."""
+        self._last = arrived = Arrived(sample, self._monotonic())
+        self._has_come.set()
+        return arrived
+
+    def show(self, arrived: "Arrived") -> None:
+        """Show this from now on, with lags, for which other brokers may have to be asked."""
+        lags = self._lags.of(arrived.sample, now=self._clock())
         with self._lock:
-            self._times.note(self._came, sample.broker.requests)
-            self._snapshot, self._taken = Snapshot(sample, lags, self._times), self._came
-        self._has_sample.set()
+            self._times.note(arrived.at, arrived.sample.broker.requests)
+            self._snapshot, self._taken = Snapshot(arrived.sample, lags, self._times), arrived.at
+        self._is_shown.set()
 
     def metrics(self, *, compressed: bool) -> Page:
         """`/metrics`."""
-        if not self._has_sample.wait(FIRST_SAMPLE_S):
-            return _plain(503, f"the broker has not given a sample within {FIRST_SAMPLE_S:g} s\n")
+        if not self._is_shown.wait(FIRST_SAMPLE_S):
+            missing = "the lags of its groups are not known" if self._last else "the broker has not given a sample"
+            return _plain(503, f"{missing} after {FIRST_SAMPLE_S:g} s\n")
         with self._lock:
             text = self._text()
             age_s = self._monotonic() - self._taken
+            parts = () if self._snapshot is None else self._snapshot.sample.parts
         own = family("millstream_sample_age_seconds", *FAMILIES["millstream_sample_age_seconds"], [("", round(age_s, 3))])
         own += family("millstream_build_info", *FAMILIES["millstream_build_info"], [(labels(version=self._version), 1)])
-        own += process_families(self._pid)
+        own += process_families({broker_label(part.broker.node_id): part.broker.process_id for part in parts} or {"": self._pid})
         return Page(200, CONTENT_TYPE, text.followed_by(own.encode(), compressed=compressed), compressed)
 
     def health(self) -> Page:
         """`/health`: 200 while the broker's loop gets round."""
-        self._has_sample.wait(FIRST_SAMPLE_S)
+        self._has_come.wait(FIRST_SAMPLE_S)
         reason = self._why_unwell()
         return _json(503 if reason else 200, {"status": "down" if reason else "up"} | ({"reason": reason} if reason else {}))
 
     def ready(self) -> Page:
         """`/ready`: 200 while clients are served as they should be."""
-        self._has_sample.wait(FIRST_SAMPLE_S)
-        snapshot = self._snapshot
-        reason = self._why_unwell() or (snapshot.sample.broker.not_ready if snapshot is not None else "")
+        self._has_come.wait(FIRST_SAMPLE_S)
+        last = self._last
+        reason = self._why_unwell() or (last.sample.broker.not_ready if last is not None else "")
         return _json(503 if reason else 200, {"status": "not ready" if reason else "ready"} | ({"reason": reason} if reason else {}))
 
     def _why_unwell(self) -> str:
-        if self._snapshot is None:
+        if self._last is None:
             return "the broker has not given a sample yet"
-        age_s = self._monotonic() - self._came
+        age_s = self._monotonic() - self._last.at
         if age_s > LATE_SAMPLES * self._interval_s:
             return f"the last sample of the broker is {age_s:.0f} s old, and one is due every {self._interval_s:g} s"
         return ""

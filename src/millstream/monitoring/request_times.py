@@ -37,7 +37,8 @@ class RecentTimes:
         oldest = self._samples[0][1] if len(self._samples) > 1 else {}
         for request, newest in self._samples[-1][1].items() if self._samples else ():
             before = oldest.get(request, [0] * len(newest))
-            counts = [new - old for new, old in zip(newest[:-1], before[:-1], strict=True)]
+            # One of several brokers that was started again counts from 0.
+            counts = [max(new - old, 0) for new, old in zip(newest[:-1], before[:-1], strict=True)]
             if any(counts):
                 for quantile in QUANTILES:
                     yield request, quantile, quantile_us(counts, quantile) / 1000

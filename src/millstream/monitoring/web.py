@@ -1,13 +1,13 @@
-"""The pages by HTTP: `/metrics`, `/health`, `/ready`, and what there is at `/`. A thread per connection, so many and no more."""
+"""The pages by HTTP: `/metrics`, `/health`, `/ready`, and what there is at `/`. A thread per connection (`connections`)."""
 
 import logging
 import socket
 import sys
-import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 
+from millstream.monitoring.connections import Connections
 from millstream.monitoring.publisher import Page, Publisher
 
 logger = logging.getLogger(__name__)
@@ -30,21 +30,28 @@ class MetricsServer(ThreadingHTTPServer):
         self.socket.close()
         self.socket = listener
         self.publisher = publisher
-        self._places = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self.connections = Connections(MAX_CONNECTIONS)
 
     def process_request(self, request: "socket.socket | tuple[bytes, socket.socket]", client_address: object) -> None:
         """Begin a thread, if there is a place for one."""
-        if not self._places.acquire(blocking=False):
+        assert isinstance(request, socket.socket)
+        if not self.connections.admit(request):
             self.shutdown_request(request)
             return
-        super().process_request(request, client_address)
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            # No thread could be started, so there is none that would leave.
+            self.connections.leave(request)
+            raise
 
     def process_request_thread(self, request: "socket.socket | tuple[bytes, socket.socket]", client_address: object) -> None:
         """In the thread: answer until the client goes."""
+        assert isinstance(request, socket.socket)
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._places.release()
+            self.connections.leave(request)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that went in the middle of an answer is nothing to report; a page that cannot be written is."""
@@ -68,12 +75,23 @@ class MetricsServer(ThreadingHTTPServer):
 
 class _PageRequest(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # Of a request that says nothing of its version, or is none: it gets an answer with a status, by which it is known as one of HTTP.
+    default_request_version = "HTTP/1.0"
     server_version = "Millstream"
     sys_version = ""
     timeout = IDLE_S
     server: MetricsServer
 
     def do_GET(self) -> None:
+        self.server.connections.note_request(self.connection)
+        try:
+            self._answer()
+        finally:
+            self.server.connections.note_answer(self.connection)
+
+    do_HEAD = do_GET  # noqa: N815 -- the standard library's name
+
+    def _answer(self) -> None:
         page = self.server.page(self.path.partition("?")[0], compressed="gzip" in self.headers.get("Accept-Encoding", ""))
         self.send_response(HTTPStatus(page.status))
         self.send_header("Content-Type", page.content_type)
@@ -83,8 +101,6 @@ class _PageRequest(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(page.body)
-
-    do_HEAD = do_GET  # noqa: N815 -- the standard library's name
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the name is the standard library's
         """Scrapes are not worth a line."""

@@ -34,7 +34,7 @@ from millstream.paper.consumer_audit import ConsumerAudit
 from millstream.paper.errors import ConsumerClosed, ZooKeeperUnavailable
 from millstream.paper.group_member import GroupMember
 from millstream.paper.puller import Puller
-from millstream.paper.settings import ConsumerSettings, Expired, Setting, Start
+from millstream.paper.settings import ConsumerSettings, Expired, Isolation, Setting, Start
 from millstream.paper.start_offsets import Target
 from millstream.paper.stream import MessageStream, current_holder
 from millstream.zookeeper.errors import BadArguments, ConnectionLost, SessionExpired, ZooKeeperError
@@ -61,6 +61,7 @@ class Consumer:
         session_timeout_s: float = 6.0,
         connect_timeout_s: float = 10.0,
         handover_timeout_s: float = 10.0,
+        isolation: Isolation = "read_committed",
         audit: Audit | None = None,
         options: Mapping[str, Setting] | None = None,
     ) -> None:
@@ -75,6 +76,7 @@ class Consumer:
             session_timeout_s=session_timeout_s,
             connect_timeout_s=connect_timeout_s,
             handover_timeout_s=handover_timeout_s,
+            isolation=isolation,
             options=options or {},
         )
         self._zookeeper = zookeeper
@@ -112,7 +114,7 @@ class Consumer:
             raise UsageError("the streams of this consumer have been made: name all topics in one call, or make another consumer")
         _check_topics(wanted)
         # librdkafka finds out by itself when retention overtakes a reader.
-        options = {**self._settings.options, "auto.offset.reset": self._settings.expired}
+        options = {"isolation.level": self._settings.isolation, **self._settings.options, "auto.offset.reset": self._settings.expired}
         on_handled = None if self._audit is None else self._audit.note_handled
         self.streams = [
             MessageStream(

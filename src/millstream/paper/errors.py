@@ -4,7 +4,11 @@
     ├── ZooKeeperUnavailable       no ZooKeeper, or none that answers any more
     ├── ConsumerIdTaken            another living consumer of the group has this id
     ├── OffsetExpired              the next message to read is not there any more, and the consumer is set to say so
-    └── ConsumerClosed             the consumer or stream has been closed
+    ├── ConsumerClosed             the consumer or stream has been closed
+    ├── TransactionAborted         a transaction could not be committed; nothing of it is visible, and it can be done again
+    └── TransactionInDoubt         the commit of a transaction was sent and not answered
+
+A producer that another one with its transactional id has fenced raises `ProducerFenced` (`millstream.transaction_errors`).
 
 Every message says what was wrong, where, and what to do.
 """
@@ -26,3 +30,11 @@ class OffsetExpired(ClientError):
 
 class ConsumerClosed(ClientError):
     """Nothing can be done with a consumer that has been closed."""
+
+
+class TransactionAborted(ClientError):
+    """A transaction was aborted instead of committed: readers of committed data see nothing of it. The producer can begin another."""
+
+
+class TransactionInDoubt(ClientError):
+    """Whether a transaction was committed is not known: its commit was not answered in time. A new producer with the id ends the doubt."""

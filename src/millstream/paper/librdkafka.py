@@ -7,7 +7,8 @@ and where to start is always given. Nothing here is imported by a broker.
 
 import ctypes
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition, cimpl
@@ -17,9 +18,10 @@ from millstream.client.connect_reason import ConnectReason
 from millstream.client.errors import BrokerUnavailable, ClientError, DeliveryFailed
 from millstream.client.key_partition import key_partition
 from millstream.errors import MillstreamError, UnknownTopicOrPartition, UsageError
-from millstream.paper.errors import OffsetExpired
+from millstream.paper.errors import OffsetExpired, TransactionAborted
 from millstream.paper.message import Message, Payload
 from millstream.paper.settings import Setting
+from millstream.transaction_errors import ProducerFenced
 
 _log = logging.getLogger(__name__)
 
@@ -30,6 +32,14 @@ RefusedAtOnce = KafkaException
 _UNKNOWN_TOPIC_CODES: Final = frozenset({LibrdkafkaError.UNKNOWN_TOPIC_OR_PART, LibrdkafkaError._UNKNOWN_TOPIC})
 _UNUSABLE_SETTING_CODES: Final = frozenset({LibrdkafkaError._INVALID_ARG, LibrdkafkaError._UNKNOWN_PROTOCOL})
 _GONE_CODES: Final = frozenset({LibrdkafkaError._TRANSPORT, LibrdkafkaError._ALL_BROKERS_DOWN, LibrdkafkaError._RESOLVE})
+_FENCED_CODES: Final = frozenset({LibrdkafkaError._FENCED, LibrdkafkaError.PRODUCER_FENCED, LibrdkafkaError.INVALID_PRODUCER_EPOCH})
+_NO_TRANSACTIONS_CODES: Final = frozenset(
+    {
+        LibrdkafkaError._UNSUPPORTED_FEATURE,
+        LibrdkafkaError.UNSUPPORTED_VERSION,
+        LibrdkafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
 
 _STATISTICS_MS: Final = 2_000
 _LARGEST_MESSAGE: Final = 1_000_000
@@ -118,6 +128,11 @@ def key_hasher() -> Callable[[bytes, int], int]:
     return lambda key, count: murmur2(None, key, len(key), count, None, None)
 
 
+def is_purged(error: LibrdkafkaError) -> bool:
+    """Whether a message was not delivered because its transaction was aborted."""
+    return error.code() in (LibrdkafkaError._PURGE_QUEUE, LibrdkafkaError._PURGE_INFLIGHT)
+
+
 def delivery_failure(error: Any, message: Any) -> DeliveryFailed:
     """Why a message was not delivered."""
     if error.code() in _UNKNOWN_TOPIC_CODES:
@@ -142,6 +157,67 @@ def send_failure(error: KafkaException, topic: str, message: Message | Payload, 
             " Give a larger one in options=, and see that the topic's max.message.bytes is as large"
         )
     return DeliveryFailed(f"a message for {topic!r} was refused: {_text(error.args[0])}")
+
+
+@contextmanager
+def raising_plainly() -> Iterator[None]:
+    """Raise librdkafka's own error where it comes out as a `SystemError`: confluent-kafka goes on to call back while a fatal one is set."""
+    try:
+        yield
+    except SystemError as error:
+        if not isinstance(error.__cause__, KafkaException):
+            raise
+        raise error.__cause__ from None
+
+
+def is_out_of_turn(error: KafkaException) -> bool:
+    """Whether a call was refused because of the state that the transaction is in, before anything was sent."""
+    return bool(error.args[0].code() == LibrdkafkaError._STATE)
+
+
+def group_metadata(consumer: Consumer) -> bytes:
+    """Group, generation and member of a consumer, as its offsets in a transaction are fenced by them (KIP-447)."""
+    metadata: bytes = consumer.consumer_group_metadata()
+    return metadata
+
+
+def handed_out(consumer: Consumer) -> list[TopicPartition]:
+    """Where a consumer goes on reading: after what it handed out last."""
+    return [place for place in consumer.position(consumer.assignment()) if place.offset >= 0]
+
+
+def named_group_metadata(brokers: str, group: str, options: Settings) -> bytes:
+    """The same of a group of which only the name is known: nothing but the transactional id fences its offsets."""
+    consumer = open_consumer(brokers, group, options)
+    try:
+        return group_metadata(consumer)
+    finally:
+        consumer.close()
+
+
+def transaction_failure(error: KafkaException, doing: str, transactional_id: str) -> MillstreamError:
+    """Why a call about a transaction failed."""
+    about = error.args[0]
+    why = _text(about)
+    if about.code() in _FENCED_CODES:
+        return ProducerFenced(
+            f"{doing}: another producer with transactional_id={transactional_id!r} was made since, or the broker aborted a transaction that"
+            f" was open for longer than transaction_timeout_s; this producer cannot go on ({why}). Make a new one if no other is at work"
+        )
+    if about.code() == LibrdkafkaError.INVALID_TRANSACTION_TIMEOUT:
+        return UsageError(
+            "transaction_timeout_s is more than the brokers allow: give less, or raise their transaction.max.timeout.ms (15 min by default)"
+        )
+    if about.code() in _NO_TRANSACTIONS_CODES:
+        return ClientError(f"{doing}: these brokers do not give this client transactions: {why}")
+    if about.txn_requires_abort():
+        return TransactionAborted(f"{doing}: {why}. The transaction was aborted, so nothing of it is visible; begin it again")
+    return ClientError(f"{doing}: {why}")
+
+
+def fatal_failure(error: KafkaException) -> ClientError:
+    """Why a producer cannot go on."""
+    return ClientError(f"this producer cannot go on, make a new one: {_text(error.args[0])}")
 
 
 def _size(*parts: Payload) -> int:

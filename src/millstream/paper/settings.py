@@ -8,6 +8,7 @@ from millstream.errors import UsageError
 
 Start = Literal["earliest", "latest"]
 Expired = Literal["earliest", "latest", "error"]
+Isolation = Literal["read_committed", "read_uncommitted"]
 Setting = str | int | float | bool
 
 _SHORTEST_SESSION_S: Final = 0.3
@@ -30,17 +31,25 @@ class ConsumerSettings:
     """How long to look for ZooKeeper at the start."""
     handover_timeout_s: float = 10.0
     """How long a partition that goes to another consumer waits for the message in hand; after that the message is repeated there."""
+    isolation: Isolation = "read_committed"
+    """`read_committed` leaves out messages of aborted transactions, and waits for the end of open ones."""
     options: Mapping[str, Setting] = field(default_factory=dict)
     """Settings of librdkafka for pulling, by their own names."""
 
     def __post_init__(self) -> None:
         _check_choice("start", self.start, get_args(Start))
         _check_choice("expired", self.expired, get_args(Expired))
+        check_isolation(self.isolation)
         _check_positive("auto_commit_interval_s", self.auto_commit_interval_s, may_be_none=True)
         for name in ("connect_timeout_s", "handover_timeout_s"):
             _check_positive(name, getattr(self, name))
         if self.session_timeout_s < _SHORTEST_SESSION_S:
             raise UsageError(f"session_timeout_s={self.session_timeout_s}: give at least {_SHORTEST_SESSION_S} seconds")
+
+
+def check_isolation(isolation: Isolation) -> None:
+    """Whether it is one of the two levels."""
+    _check_choice("isolation", isolation, get_args(Isolation))
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

@@ -9,22 +9,25 @@
             handle(pull.messages())
 
 It runs on our own connections, because librdkafka has no such call. `fetch` finds a leader that has moved; a `pull` raises, and is made
-anew. A fetch takes `max_bytes` and at least one batch of messages, however large. Messages of a broker's own (the marks of transactions)
-are left out; those of transactions that are open or were aborted are not. One thread at a time.
+anew. A fetch takes `max_bytes` and at least one batch of messages, however large. Messages of transactions that are open or were aborted
+are left out, unless `isolation="read_uncommitted"` is chosen; the markers of transactions always are. They have offsets, too: `fetch` goes
+on behind them, a `pull` says where to go on (`next_offset`), also if it found nothing. One thread at a time.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Final, NamedTuple, Self
 
+from millstream.client.aborted_batches import AbortedBatches
 from millstream.client.cluster import Cluster
 from millstream.client.connection import CLIENT_ID, TIMEOUT_S, Connection, OpenSocket, open_tcp
 from millstream.client.conversation import Pending
 from millstream.client.errors import kafka_error
-from millstream.client.fetch import FetchAnswer, FetchedPartition, FetchFrom, FetchRequest
+from millstream.client.fetch import READ_COMMITTED, READ_UNCOMMITTED, FetchAnswer, FetchedPartition, FetchFrom, FetchRequest
 from millstream.client.security import NO_SECURITY, ClientSecurity
 from millstream.offset import EARLIEST, LATEST
 from millstream.paper.message import ConsumedMessage, Headers, milliseconds_of
+from millstream.paper.settings import Isolation, check_isolation
 from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import split_batches
 from millstream.wire.records import Record, decode_records
@@ -42,9 +45,12 @@ class SimpleConsumer:
         *,
         client_id: str = CLIENT_ID,
         timeout_s: float = TIMEOUT_S,
+        isolation: Isolation = "read_committed",
         security: ClientSecurity = NO_SECURITY,
         open_socket: OpenSocket = open_tcp,
     ) -> None:
+        check_isolation(isolation)
+        self._isolation = READ_COMMITTED if isolation == "read_committed" else READ_UNCOMMITTED
         self._cluster = Cluster(brokers, client_id=client_id, timeout_s=timeout_s, security=security, open_socket=open_socket)
 
     def __enter__(self) -> Self:
@@ -66,7 +72,7 @@ class SimpleConsumer:
         return self._offset(topic, partition, EARLIEST)
 
     def latest(self, topic: str, partition: int) -> int:
-        """The offset that the next message will have."""
+        """The offset that the next message will have; of committed ones, that of the first that is not decided yet."""
         return self._offset(topic, partition, LATEST)
 
     def offset_at(self, topic: str, partition: int, moment: datetime | int) -> int | None:
@@ -78,29 +84,37 @@ class SimpleConsumer:
         self, topic: str, partition: int, offset: int, max_bytes: int = MAX_BYTES, *, max_wait_ms: int = MAX_WAIT_MS
     ) -> list[ConsumedMessage]:
         """The messages from `offset` on; waits up to `max_wait_ms` for the first of them."""
-        fetched = self._cluster.fetch(FetchFrom(topic, partition, offset, max_bytes), max_wait_ms=max_wait_ms)
-        return list(_messages(fetched, offset))
+        while True:
+            fetched = self._cluster.fetch(
+                FetchFrom(topic, partition, offset, max_bytes), max_wait_ms=max_wait_ms, isolation_level=self._isolation
+            )
+            messages, next_offset = _messages(fetched, offset)
+            if messages or next_offset == offset:
+                return messages
+            offset = next_offset
 
     def pull(self, topic: str, partition: int, offset: int, max_bytes: int = MAX_BYTES, *, max_wait_ms: int = MAX_WAIT_MS) -> "Pull":
         """Ask for messages without waiting for them; several pulls may be under way, and are answered in their order."""
         connection = self._cluster.connection(self._cluster.leader(topic, partition))
-        request = FetchRequest([FetchFrom(topic, partition, offset, max_bytes)], max_wait_ms)
+        request = FetchRequest([FetchFrom(topic, partition, offset, max_bytes)], max_wait_ms, isolation_level=self._isolation)
         return Pull(connection, connection.send(request), offset)
 
     def _offset(self, topic: str, partition: int, timestamp: int) -> int:
         wanted = TopicPartition(topic, partition)
-        return self._cluster.offsets({wanted: timestamp})[wanted].offset
+        return self._cluster.offsets({wanted: timestamp}, isolation_level=self._isolation)[wanted].offset
 
 
 class Pull:
     """A pull request that is under way."""
 
-    __slots__ = ("_connection", "_offset", "_pending")
+    __slots__ = ("_connection", "_offset", "_pending", "next_offset")
 
     def __init__(self, connection: Connection, pending: Pending[FetchAnswer], offset: int) -> None:
         self._connection = connection
         self._pending = pending
         self._offset = offset
+        self.next_offset = offset
+        """Where to go on, once the messages are there."""
 
     def messages(self) -> list[ConsumedMessage]:
         """Wait for the answer."""
@@ -108,7 +122,9 @@ class Pull:
         for error_code in (answer.error_code, *(partition.error_code for partition in answer.partitions)):
             if error_code:
                 raise kafka_error(error_code)
-        return [message for partition in answer.partitions for message in _messages(partition, self._offset)]
+        [partition] = answer.partitions
+        messages, self.next_offset = _messages(partition, self._offset)
+        return messages
 
 
 class _PulledRecord(NamedTuple):
@@ -142,12 +158,15 @@ class _PulledRecord(NamedTuple):
         return self.content.headers
 
 
-def _messages(fetched: FetchedPartition, offset: int) -> Iterator[ConsumedMessage]:
-    """A fetch answers with whole batches, so the first one may begin before the offset."""
+def _messages(fetched: FetchedPartition, offset: int) -> tuple[list[ConsumedMessage], int]:
+    """The messages, and where to go on. A fetch answers with whole batches, so the first one may begin before the offset."""
     place = fetched.topic_partition
+    aborted = AbortedBatches(fetched.aborted_transactions or ())
+    messages: list[ConsumedMessage] = []
+    next_offset = offset
     for header, batch in split_batches(fetched.records):
-        if header.is_control:
-            continue
-        for record in decode_records(batch):
-            if record.offset >= offset:
-                yield ConsumedMessage(record.value, _PulledRecord(place, record))
+        next_offset = max(next_offset, header.next_offset)
+        if aborted.is_visible(header, batch):
+            records = (record for record in decode_records(batch) if record.offset >= offset)
+            messages.extend(ConsumedMessage(record.value, _PulledRecord(place, record)) for record in records)
+    return messages, next_offset

@@ -9,9 +9,8 @@ import logging
 import socket
 from typing import Final
 
-from millstream.address import Address
+from millstream.address import WILDCARDS, Address
 from millstream.errors import StartupError
-from millstream.registry.child import WILDCARDS
 from millstream.registry.socket_activation import SocketActivation, listen
 
 logger = logging.getLogger(__name__)
@@ -25,13 +24,20 @@ def bind(host: str, port: int, *, is_required: bool) -> socket.socket:
         return listen(host, port)
     except OSError as error:
         if error.errno != errno.EADDRINUSE or is_required:
-            reason = f"{error.strerror or error}; choose another address"
-            raise StartupError(f"the registry cannot listen on {host}:{port}: {reason}") from None
-    listener = listen(host, 0)
-    # Said aloud, because clients that are not given the address would talk to whatever registry is at the usual one.
-    found = Address(host, listener.getsockname()[1])
-    logger.warning("port %d is taken, so the registry is at %s: give clients that address (--url, MILLSTREAM_REGISTRY)", port, found)
-    return listener
+            reason = error.strerror or str(error)
+            if error.errno == errno.EADDRINUSE:
+                reason = "another program uses this port, perhaps the registry that `millstream serve` has beside it"
+            raise StartupError(f"the registry cannot listen on {host}:{port}: {reason}; choose another address") from None
+    return listen(host, 0)
+
+
+def warn_if_elsewhere(port: int, found: Address) -> None:
+    """Say that the port was taken: clients that are not given the address would talk to whatever registry is at the usual one.
+
+    When the broker has started: one that does not has a better reason, and that one alone is worth reading.
+    """
+    if port not in (0, found.port):
+        logger.warning("port %d is taken, so the registry is at %s: give clients that address (--url, MILLSTREAM_REGISTRY)", port, found)
 
 
 def reachable_url(host: str, port: int) -> str:
@@ -45,7 +51,13 @@ class RegistryActivation(SocketActivation):
     name = "registry"
 
     def __init__(
-        self, listener: socket.socket, *, broker: tuple[str, int], log_level: str = "info", log_format: str = "text", pause_s: float = 1.0
+        self,
+        listener: socket.socket,
+        *,
+        broker: tuple[str, int],
+        log_level: str = "info",
+        log_format: str = "text",
+        pause_s: float = 1.0,
     ) -> None:
         super().__init__(listener, pause_s=pause_s)
         self._broker = broker
@@ -53,7 +65,6 @@ class RegistryActivation(SocketActivation):
 
     def arguments(self) -> list[str]:
         """The process, where it listens, and where its broker is."""
-        host, port = self._broker
-        brokers = str(Address(WILDCARDS.get(host, host), port))
-        url = reachable_url(*self.address)
-        return [*PROCESS, "--brokers", brokers, "--socket", str(self._listener.fileno()), "--url", url, *self._log_flags]
+        brokers = str(Address(*self._broker).on_this_machine)
+        places = ["--brokers", brokers, "--socket", str(self._listener.fileno()), "--url", reachable_url(*self.address)]
+        return [*PROCESS, *places, *self._log_flags]

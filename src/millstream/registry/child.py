@@ -10,8 +10,6 @@ from asyncio.subprocess import Process
 from typing import Final
 
 STOP_SECONDS: Final = 10.0
-WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 -- to recognise them, not to listen on them
-"""Where a child reaches a broker that listens everywhere."""
 
 
 async def end_process(process: Process) -> None:

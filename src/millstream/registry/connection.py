@@ -107,7 +107,7 @@ class Registries:
                 try:
                     status, _, content = address.exchange(method, path, body=body, headers=headers)
                 except (OSError, HTTPException) as error:
-                    failures[str(address)] = str(error) or type(error).__name__
+                    failures[str(address)] = getattr(error, "strerror", None) or str(error) or type(error).__name__
                     continue
                 if status in RETRIABLE:
                     refusal = _error_of(status, content, address)
@@ -149,5 +149,5 @@ def _error_of(status: int, content: bytes, address: Registry) -> RegistryError:
         return error_from_answer(status, int(document["error_code"]), str(document["message"]))
     except (ValueError, KeyError, TypeError):
         return RegistryError(
-            f"{address} answered with status {status}: {content[:200].decode(errors='replace')}", status=status, code=status
+            f"{address} answered with status {status}: {content[:200].decode(errors='replace').strip()}", status=status, code=status
         )

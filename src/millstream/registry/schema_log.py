@@ -19,6 +19,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -35,10 +36,13 @@ logger = logging.getLogger(__name__)
 
 WRITE_SECONDS: Final = 10.0
 REQUEST_SECONDS: Final = 10.0
+TROUBLE_SECONDS: Final = 1.5
+"""How long a request waits for a log of which is known why it cannot be read: longer than it takes to know it, and than most restarts."""
 POLL_SECONDS: Final = 0.5
 RECORDS_PER_POLL: Final = 1_000
 PAUSE_SECONDS: Final = 0.2
 MAX_REPLICAS: Final = 3
+FACTOR: Final = "offsets.topic.replication.factor"
 SHORTEST_WAIT_SECONDS: Final = 1.0
 """How long the first question to the brokers waits for its answer, so that it is soon said when there is none; each further one twice as
 long, up to `REQUEST_SECONDS`."""
@@ -53,7 +57,12 @@ class SchemaLog:
     """Reader and writer of the topic; made and used on the event loop."""
 
     def __init__(
-        self, client_options: Mapping[str, str], *, topic: str = SCHEMAS_TOPIC, on_record: OnRecord, on_failure: Callable[[str], None]
+        self,
+        client_options: Mapping[str, str],
+        *,
+        topic: str = SCHEMAS_TOPIC,
+        on_record: OnRecord,
+        on_failure: Callable[[str], None],
     ) -> None:
         own = {"client.id": "millstream-registry", "log_level": 0, "reconnect.backoff.max.ms": 1_000}
         self._options: dict[str, Any] = {**own, **client_options, "error_cb": self._complaint}
@@ -72,6 +81,7 @@ class SchemaLog:
         self._brokers = client_options.get("bootstrap.servers", "")
         self._connect_reason = ConnectReason()
         self._said_at = 0.0
+        """When it was last said why; 0 if nothing was wrong."""
         self.cluster_id = ""
         self.reason = "the topic is being read"
         """Why the log cannot be used at the moment, for who asks in vain."""
@@ -92,15 +102,19 @@ class SchemaLog:
         for thread in self._threads:
             await asyncio.to_thread(thread.join)
 
-    async def caught_up(self, timeout_s: float = REQUEST_SECONDS) -> None:
-        """Wait until the log has been read to the end once."""
-        if self._is_caught_up.is_set():
-            return
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._is_caught_up.wait()
-        except TimeoutError:
-            raise StoreFailed(f"The registry has not read its log yet: {self.reason}. It goes on trying.") from None
+    async def until_caught_up(self) -> None:
+        """Wait until the log has been read to the end once, however long that takes."""
+        await self._is_caught_up.wait()
+
+    async def caught_up(self) -> None:
+        """The same for a request, which is answered that it cannot be done after a while; soon, if it is known why."""
+        for _ in range(round(REQUEST_SECONDS / TROUBLE_SECONDS)):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_caught_up.wait(), TROUBLE_SECONDS)
+                return
+            if self._said_at:
+                break
+        raise StoreFailed(f"The registry has not read its log yet: {self.reason}. It goes on trying.")
 
     async def passed(self, offset: int, timeout_s: float = WRITE_SECONDS) -> None:
         """Wait until the record at `offset` has been read."""
@@ -271,7 +285,7 @@ class SchemaLog:
         metadata = admin.list_topics(timeout=patience_s)
         self.cluster_id = str(metadata.cluster_id)
         if self._topic not in metadata.topics:
-            _create(admin, self._topic, replicas=min(len(metadata.brokers), MAX_REPLICAS))
+            _create(admin, self._topic, replicas=min(len(metadata.brokers), _most_replicas(admin, min(metadata.brokers, default=0))))
             return None
         return _unfit(admin, self._topic, partitions=len(metadata.topics[self._topic].partitions))
 
@@ -307,6 +321,16 @@ def _create(admin: AdminClient, topic: str, *, replicas: int) -> None:
     deadline = time.monotonic() + REQUEST_SECONDS
     while topic not in admin.list_topics(timeout=REQUEST_SECONDS).topics and time.monotonic() < deadline:
         time.sleep(0.01)
+
+
+def _most_replicas(admin: AdminClient, broker_id: int) -> int:
+    """As many as the cluster gives to its own topics, at most three: brokers that share a machine (`serve --processes`) say one."""
+    resource = ConfigResource(ResourceType.BROKER, str(broker_id))
+    try:
+        factor = admin.describe_configs([resource], request_timeout=REQUEST_SECONDS)[resource].result()[FACTOR].value or ""
+    except (KafkaException, KeyError):  # who may not ask, or that broker is just going away
+        factor = ""
+    return min(MAX_REPLICAS, int(factor)) if factor.isdigit() else MAX_REPLICAS
 
 
 def _unfit(admin: AdminClient, topic: str, *, partitions: int) -> str | None:

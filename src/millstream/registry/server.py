@@ -101,6 +101,6 @@ async def serve(options: RegistryOptions, listener: socket.socket, *, on_ready: 
 
 
 async def _report_ready(log: SchemaLog, on_ready: Callable[[], None] | None) -> None:
-    await log.caught_up(timeout_s=1e9)
+    await log.until_caught_up()
     if on_ready is not None:
         on_ready()

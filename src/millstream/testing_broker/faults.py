@@ -37,6 +37,8 @@ class Faults:
     def add(self, api: str, error: str, times: int) -> None:
         """Answer the next requests for an API with an error, both by Kafka's names; UsageError for names that cannot be."""
         key, code = _api_of(api), _code_of(error)
+        if times < 1:
+            raise UsageError(f"a request fails once or more often, not {times} times")
         self._codes.setdefault(key, deque()).extend([code] * times)
 
     def waiting(self, api_key: int) -> bool:

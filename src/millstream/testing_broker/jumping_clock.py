@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from millstream.clock import SystemClock
+from millstream.errors import UsageError
 
 
 class JumpingClock(SystemClock):
@@ -15,5 +16,7 @@ class JumpingClock(SystemClock):
         return super().now_ms() + self._ahead_ms
 
     def jump(self, distance: timedelta) -> None:
-        """Set the clock forward."""
+        """Set the clock forward; UsageError for a distance that is none."""
+        if distance < timedelta():
+            raise UsageError(f"the broker's clock goes forward only, and {distance} is back: start another broker for another time")
         self._ahead_ms += round(distance.total_seconds() * 1000)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from millstream.client.cluster import Cluster
 from millstream.client.errors import kafka_error
+from millstream.client.fetch import READ_COMMITTED
 from millstream.client.key_partition import key_partition
 from millstream.client.produce import BatchFor
 from millstream.client.request import MessageRequest
 from millstream.client.retry import retry
 from millstream.client.topic_creation import creation_request
-from millstream.errors import KafkaError, UnknownTopicOrPartition
+from millstream.errors import InvalidTopic, KafkaError, UnknownTopicOrPartition
 from millstream.offset import EARLIEST, LATEST
 from millstream.paper.message import ConsumedMessage, Message
 from millstream.paper.simple_consumer import SimpleConsumer
@@ -80,16 +81,21 @@ def consume(brokers: str, topic: str, count: int, *, timeout_s: float) -> list[C
 def wait_for_lag(brokers: str, group: str, topic: str, *, max_lag: int, timeout_s: float) -> None:
     """Wait until a group has committed all messages of a topic but so many."""
     lags: dict[int, int] = {}
-    with Cluster(brokers) as cluster:
+    committed: dict[TopicPartition, int] = {}
+    with Cluster(brokers) as cluster, SimpleConsumer(brokers) as reader:
         partitions = [TopicPartition(topic, partition) for partition in sorted(cluster.topic(topic).partitions)]
         for _ in _tries(timeout_s):
             committed = _committed(cluster, group, partitions)
-            starts, ends = (cluster.offsets(dict.fromkeys(partitions, end)) for end in (EARLIEST, LATEST))
-            lags = {place.partition: ends[place].offset - max(committed.get(place, 0), starts[place].offset) for place in partitions}
+            lags = _lags(cluster, reader, partitions, committed)
             if sum(lags.values()) <= max_lag:
                 return
     behind = ", ".join(f"partition {partition}: {lag}" for partition, lag in lags.items() if lag)
-    raise AssertionError(f"after {timeout_s:g} s the group {group!r} is {sum(lags.values())} messages behind in {topic!r} ({behind})")
+    hint = (
+        ""
+        if committed
+        else "; it has committed nothing here (a group of the paper's consumer commits to ZooKeeper, which is not looked at)"
+    )
+    raise AssertionError(f"after {timeout_s:g} s the group {group!r} is {sum(lags.values())} messages behind in {topic!r} ({behind}){hint}")
 
 
 def _encode(messages: list[Message], now_ms: int) -> bytes:
@@ -101,7 +107,11 @@ def _encode(messages: list[Message], now_ms: int) -> bytes:
 
 
 def _await_topic(cluster: Cluster, topic: str) -> None:
-    retry(lambda: cluster.topic(topic), timeout_s=_APPEARS_S, may_pass=lambda error: isinstance(error, KafkaError))
+    retry(lambda: cluster.topic(topic), timeout_s=_APPEARS_S, may_pass=_may_appear)
+
+
+def _may_appear(error: Exception) -> bool:
+    return isinstance(error, KafkaError) and not isinstance(error, InvalidTopic)
 
 
 def _read_on(consumer: SimpleConsumer, topic: str, found: dict[int, list[ConsumedMessage]]) -> None:
@@ -125,6 +135,22 @@ def _committed(cluster: Cluster, group: str, partitions: list[TopicPartition]) -
         for one in about.partitions
         if one.committed_offset >= 0
     }
+
+
+def _lags(
+    cluster: Cluster, reader: SimpleConsumer, partitions: list[TopicPartition], committed: Mapping[TopicPartition, int]
+) -> dict[int, int]:
+    """By partition; none where only markers and aborted messages are left, which no commit of a message reaches."""
+    starts, ends = (cluster.offsets(dict.fromkeys(partitions, end)) for end in (EARLIEST, LATEST))
+    positions = {place: max(committed.get(place, 0), starts[place].offset) for place in partitions}
+    lags = {place: ends[place].offset - positions[place] for place in partitions}
+    behind = [place for place, lag in lags.items() if lag]
+    stable = cluster.offsets(dict.fromkeys(behind, LATEST), isolation_level=READ_COMMITTED)
+    for place in behind:
+        is_open = stable[place].offset < ends[place].offset
+        if not is_open and not reader.fetch(*place, positions[place], max_bytes=1, max_wait_ms=0):
+            lags[place] = 0
+    return {place.partition: lag for place, lag in lags.items()}
 
 
 def _existing(brokers: str) -> str:

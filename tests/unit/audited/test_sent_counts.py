@@ -195,3 +195,24 @@ def test_a_process_that_begins_anew_has_another_reporter_and_nothing_counted(pro
     send(producing, 1, 1)
     [after] = producing.take()
     assert (before.reporter != after.reporter, before.sequence, after.sequence) == (True, 0, 1)
+
+
+def test_what_is_sent_in_a_transaction_counts_when_it_is_committed(producing: Producing) -> None:
+    producing.counts.hold()
+    send(producing, 5, 50)
+    assert not producing.counts.settle()
+    assert producing.counted() == {}
+    producing.counts.release(is_committed=True)
+    assert producing.counted() == {("orders", bucket()): (5, 50)}
+
+
+def test_what_was_aborted_was_never_sent_and_its_failures_are_nothing_to_the_next(producing: Producing) -> None:
+    producing.counts.hold()
+    send(producing, 5, 50)
+    producing.counts.add_failure(producing.counts.unstamped_place("orders", producing.now, 0), 10)
+    producing.counts.release(is_committed=False)
+    assert producing.counts.settle()
+    producing.counts.hold()
+    send(producing, 2, 20)
+    producing.counts.release(is_committed=True)
+    assert producing.counted() == {("orders", bucket()): (2, 20)}

@@ -3,6 +3,8 @@ from random import Random
 from typing import cast
 from uuid import UUID
 
+import pytest
+
 from millstream.audit.counter import MAX_REPORT_BYTES
 from millstream.audit.ledger import Ledger
 from millstream.audit.report import Count, ReadRange, Report
@@ -76,6 +78,7 @@ def reader_of(log: "OnePartition | ManyTopics") -> LogReader:
     return LogReader(cast(Cluster, log), broker_origin(cluster_id="live", host="h1", datacentre=""), bucket_ms=BUCKET_MS)
 
 
+@pytest.mark.slow
 def test_event_times_at_random_come_in_reports_that_every_topic_takes() -> None:
     random = Random(1)
     log = OnePartition([NOW - random.randrange(2_000) * BUCKET_MS for _ in range(20_000)])

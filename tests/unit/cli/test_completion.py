@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from millstream import Producer
 from millstream.testing import Broker
 from tests.unit.cli.conftest import Millstream
 
@@ -45,6 +46,12 @@ def test_topics_and_groups_are_completed(tab: Tab, brokers: str) -> None:
     assert tab("consume", "-b", brokers, "tab-") == ["tab-one", "tab-two"]
     assert tab("topic", "describe", "-b", brokers, "tab-o") == ["tab-one"]
     assert tab("group", "seek", "-b", brokers, "tab-") == ["tab-group"]
+
+
+def test_transactional_ids_are_completed(tab: Tab, brokers: str) -> None:
+    with Producer(brokers, transactional_id="tab-id"):
+        assert tab("txn", "describe", "-b", brokers, "tab-") == ["tab-id"]
+        assert tab("txn", "abort", "-b", brokers, "tab-") == ["tab-id"]
 
 
 def test_brokers_are_those_of_the_environment_or_of_a_profile(

@@ -1,3 +1,5 @@
+import errno
+import shlex
 import subprocess
 import sys
 from importlib.metadata import version
@@ -36,6 +38,7 @@ def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(millstream: 
 def test_the_version_is_printed_at_once_and_a_command_loads_no_other(flags: list[str]) -> None:
     program = f"""
 import sys
+before = set(sys.modules)
 from millstream.cli.main import main
 sys.argv = ["millstream", *{flags!r}]
 try:
@@ -43,7 +46,7 @@ try:
 except SystemExit:
     pass
 unwanted = ("confluent_kafka", "millstream.cli.mirror", "millstream.cli.serve", "millstream.client.cluster", "re2", "tomllib")
-loaded = [name for name in unwanted if name in sys.modules]
+loaded = [name for name in unwanted if name in sys.modules and name not in before]
 loaded += [name for name in ("typer", "rich") if name in sys.modules and {flags!r} == ["--version"]]
 sys.exit(f"loaded {{loaded}}" if loaded else 0)
 """
@@ -95,3 +98,39 @@ def test_an_interrupted_command_ends_as_shells_expect() -> None:
         raise KeyboardInterrupt
 
     assert run_command(command) == 130
+
+
+def test_a_question_at_the_end_of_a_sentence_needs_no_full_stop(capsys: pytest.CaptureFixture[str]) -> None:
+    def command() -> None:
+        raise CommandFailed("it was not altered: did you mean retention.ms?.")
+
+    assert run_command(command) == 1
+    assert capsys.readouterr().err == "millstream: it was not altered: did you mean retention.ms?\n"
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "complaint"),
+    [(">/dev/full", 1, "millstream: Not everything could be written: No space left on device.\n"), (">&-", 0, "")],
+    ids=["a full disk", "none"],
+)
+def test_an_output_that_takes_nothing_is_one_sentence_at_most(output: str, code: int, complaint: str) -> None:
+    command = f"{shlex.quote(sys.executable)} -m millstream.cli.main --version {output}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", complaint)
+
+
+def test_brokers_that_are_no_addresses_are_not_asked(millstream: Millstream) -> None:
+    done = millstream("topic", "list", "-b", "127.0.0.1:notaport")
+    assert (done.code, done.err) == (
+        2,
+        "millstream: '127.0.0.1:notaport' is no address: give HOST:PORT with a port from 1 to 65535, for example localhost:9092\n",
+    )
+
+
+def test_a_file_that_may_not_be_used_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    def command() -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "/var/lib/millstream")
+
+    assert run_command(command) == 1
+    said = "millstream: /var/lib/millstream: Permission denied. Run this as a user who may use it, or name another place.\n"
+    assert capsys.readouterr().err == said

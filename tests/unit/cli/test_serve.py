@@ -172,6 +172,12 @@ def test_the_older_name_of_the_node_id_will_do() -> None:
         (["--no-registry", "-X", "zookeeper.session.timeout.ms=0"], "zookeeper.session.timeout.ms"),
         (["--no-registry", "-X", "zookeeper.connect=zk:2181"], "use --zookeeper"),
         (["--zookeeper", "zk:2181", "--coordination", "127.0.0.1:0"], "give one of the two"),
+        (["--processes", "two"], "--processes"),
+        (["--no-registry", "--processes", "-1"], "--processes takes a number from 0 (as many as cores) to 64, and got -1"),
+        (["--no-registry", "--processes", "65"], "to 64, and got 65"),
+        (["--processes", "2", "--zookeeper", "zk:2181"], "give one of the two"),
+        (["--processes", "2", "--node-id", "1"], "leave --node-id, node.id and broker.id out"),
+        (["--processes", "2", "-X", "broker.id=1"], "leave --node-id, node.id and broker.id out"),
         (["extra"], "extra"),
     ],
 )

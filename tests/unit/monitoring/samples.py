@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from millstream.broker.metrics.sample import BrokerSample, GroupSample, PartitionSample, Sample
+from millstream.monitoring.publisher import Publisher
 
 
 def partition_sample(
@@ -32,3 +33,8 @@ def sample_of(
 ) -> Sample:
     broker = BrokerSample(1, "the-cluster", not_ready, is_controller, 3, topics or {}, 0, values or {}, requests or {})
     return Sample(broker, partitions, groups)
+
+
+def take(publisher: Publisher, sample: Sample) -> None:
+    """Note a sample and show it."""
+    publisher.show(publisher.note(sample))

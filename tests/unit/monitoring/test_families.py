@@ -10,8 +10,13 @@ from tests.unit.monitoring.samples import partition_sample, sample_of
 
 VALUES = {
     "kafka.controller:type=KafkaController,name=ActiveControllerCount": 1,
+    "kafka.coordinator.transaction:type=TransactionMarkerChannelManager,name=UnknownDestinationQueueSize": 0,
     "kafka.log:type=LogManager,name=OfflineLogDirectoryCount": 0,
     "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchSessions": 7,
+    "kafka.server:type=FollowerReplication,name=byte-total": 1,
+    "kafka.server:type=FollowerReplication,name=throttled-total": 1,
+    "kafka.server:type=LeaderReplication,name=byte-total": 1,
+    "kafka.server:type=LeaderReplication,name=throttled-total": 1,
     "kafka.server:type=socket-server-metrics,name=connection-count": 4,
     "kafka.server:type=socket-server-metrics,name=incoming-byte-total": 9,
 }
@@ -53,6 +58,12 @@ def test_partition_is_published_by_its_leader_and_its_size_by_every_replica() ->
     assert {topic: found[f'kafka_log_log_size{{topic="{topic}",partition="0"}}'] for topic in "ab"} == {"a": "100", "b": "100"}
     counts = ("leadercount", "partitioncount", "underreplicatedpartitions", "underminisrpartitioncount")
     assert [found[f"kafka_server_replicamanager_{name}"] for name in counts] == ["1", "2", "1", "0"]
+
+
+def test_replicas_that_a_reassignment_adds_are_not_missing_yet() -> None:
+    moved = partition_sample("a", leader=1, replicas=4, in_sync=2)._replace(adding=2, is_reassigning=True)
+    found = series(sample_of([moved, partition_sample("b", leader=1, replicas=3, in_sync=3)]))
+    assert [found[f"kafka_server_replicamanager_{name}"] for name in ("underreplicatedpartitions", "reassigningpartitions")] == ["0", "1"]
 
 
 def test_what_is_about_the_cluster_is_published_by_the_controller() -> None:

@@ -138,9 +138,9 @@ def test_a_commit_fails(broker: Broker, topic: str, error: str) -> None:
     ("api", "error"),
     [
         ("FindCoordinator", "COORDINATOR_NOT_AVAILABLE"),
-        ("JoinGroup", "COORDINATOR_LOAD_IN_PROGRESS"),
+        pytest.param("JoinGroup", "COORDINATOR_LOAD_IN_PROGRESS", marks=pytest.mark.slow),
         ("SyncGroup", "REBALANCE_IN_PROGRESS"),
-        ("Heartbeat", "UNKNOWN_MEMBER_ID"),
+        pytest.param("Heartbeat", "UNKNOWN_MEMBER_ID", marks=pytest.mark.slow),
     ],
 )
 def test_a_group_member_finds_its_way_back(broker: Broker, topic: str, api: str, error: str) -> None:
@@ -219,5 +219,7 @@ def _body(key: ApiKey, version: int) -> int:
 def test_names_that_cannot_be_are_refused_with_those_that_can(broker: Broker) -> None:
     with pytest.raises(UsageError, match=r"'Proudce' cannot be made to fail: choose one of Produce, Fetch, OffsetCommit, FindCoordinator"):
         broker.fail_next("Proudce", REFUSED)
+    with pytest.raises(UsageError, match="not 0 times"):
+        broker.fail_next("Produce", REFUSED, times=0)
     with pytest.raises(UsageError, match=r"fail with 'NO_LEADER': choose one of UNKNOWN_SERVER_ERROR, OFFSET_OUT_OF_RANGE"):
         broker.fail_next("Produce", "NO_LEADER")

@@ -1,12 +1,15 @@
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+import millstream
 from millstream import Message
 from millstream.client.key_partition import key_partition
-from millstream.errors import InvalidConfig, TopicAlreadyExists, UnknownTopicOrPartition
+from millstream.errors import InvalidConfig, InvalidTopic, TopicAlreadyExists, UnknownTopicOrPartition
 from millstream.testing import Broker
+from millstream.testing_broker import messages
 
 
 def commit(broker: Broker, group: str, *places: TopicPartition) -> None:
@@ -70,6 +73,12 @@ def test_too_few_messages_fail_the_test_with_those_that_are_there(broker: Broker
         broker.consume("fwe", 1, timeout_s=0.1)
 
 
+def test_a_name_that_no_topic_can_have_is_not_waited_for(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages, "_APPEARS_S", 600.0)
+    with pytest.raises(InvalidTopic, match="no topic"):
+        broker.produce("no topic", "a")
+
+
 def test_topics_are_created_with_their_options_and_only_once(broker: Broker) -> None:
     broker.create_topic("made", partitions=2, options={"max.message.bytes": 1_000, "preallocate": False})
     with pytest.raises(TopicAlreadyExists, match="made"):
@@ -82,14 +91,36 @@ def test_a_lag_of_zero_is_waited_for(broker: Broker) -> None:
     broker.create_topic("lagging", partitions=2)
     broker.produce("lagging", "a", "b", "c")
     with pytest.raises(
-        AssertionError, match=r"^after 0 s the group 'readers' is 3 messages behind in 'lagging' \(partition 0: 2, partition 1: 1\)$"
+        AssertionError,
+        match=r"^after 0 s the group 'readers' is 3 messages behind in 'lagging' \(partition 0: 2, partition 1: 1\); it has committed "
+        r"nothing here \(a group of the paper's consumer commits to ZooKeeper, which is not looked at\)$",
     ):
         broker.wait_for_lag("readers", "lagging", timeout_s=0)
     commit(broker, "readers", TopicPartition("lagging", 0, 2))
     broker.wait_for_lag("readers", "lagging", max_lag=1)
-    with pytest.raises(AssertionError, match=r"partition 1: 1\)"):
+    with pytest.raises(AssertionError, match=r"partition 1: 1\)$"):
         broker.wait_for_lag("readers", "lagging", timeout_s=0)
     commit(broker, "readers", TopicPartition("lagging", 1, 1))
     broker.wait_for_lag("readers", "lagging")
     with pytest.raises(UnknownTopicOrPartition):
         broker.wait_for_lag("readers", "nosuch")
+
+
+def test_what_no_reader_of_committed_messages_is_shown_is_no_lag(broker: Broker) -> None:
+    broker.create_topic("transactional")
+    with millstream.Producer(broker.bootstrap_servers, transactional_id="t") as producer:
+        with producer.transaction():
+            producer.send("transactional", b"a")
+        commit(broker, "committed", TopicPartition("transactional", 0, 1))
+        broker.wait_for_lag("committed", "transactional")
+        with suppress(ValueError), producer.transaction():
+            producer.send("transactional", b"b")
+            producer.flush()
+            with pytest.raises(AssertionError, match=r"partition 0: 2\)$"):
+                broker.wait_for_lag("committed", "transactional", timeout_s=0)
+            raise ValueError
+        broker.wait_for_lag("committed", "transactional")
+        with producer.transaction():
+            producer.send("transactional", b"c")
+    with pytest.raises(AssertionError, match="behind"):
+        broker.wait_for_lag("committed", "transactional", timeout_s=0)

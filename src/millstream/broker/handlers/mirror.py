@@ -15,7 +15,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
 from millstream.broker.failures import as_kafka_error
-from millstream.broker.handlers.pending_commit import PendingCommit, Wait, timed_out, why_not_acknowledged
+from millstream.broker.handlers.pending_commit import PendingCommit, Wait, timed_out
 from millstream.broker.network.api import Request, api
 from millstream.broker.network.outbox import Chunk
 from millstream.broker.network.session import Session
@@ -129,7 +129,7 @@ class MirrorFamily:
         except KafkaError as failure:
             error = failure
         for wait in answer.waits:
-            reason = why_not_acknowledged(wait.appended_to, ACKS_ALL) if wait in reached else error
+            reason = wait.appended_to.why_not_acknowledged(ACKS_ALL) if wait in reached else error
             if reason is not None:
                 answer.refuse(wait, reason)
         if error is not None and not are_set_aside:

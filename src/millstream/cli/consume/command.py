@@ -14,7 +14,7 @@ import typer
 from millstream.cli.consume.decoding import Decoding, MessageFormat, open_decoding
 from millstream.cli.consume.format_string import parse_format
 from millstream.cli.consume.record_filter import RecordTest, make_filter
-from millstream.cli.consume.records import open_consumer, records
+from millstream.cli.consume.records import Isolation, open_consumer, records
 from millstream.cli.consume.spans import find_spans
 from millstream.cli.kafka_client import Cluster
 from millstream.cli.parameters import DEFAULT_BROKERS, Brokers, ClientOptions, Registry, TopicName
@@ -50,6 +50,9 @@ def consume(
         MessageFormat, typer.Option("--value-format", help="What values are; auto: by their schema, if a registry is named.")
     ] = MessageFormat.AUTO,
     key_format: Annotated[MessageFormat, typer.Option("--key-format", help="What keys are.")] = MessageFormat.AUTO,
+    isolation: Annotated[
+        Isolation, typer.Option("--isolation", help="read_committed leaves out what is of open or aborted transactions.")
+    ] = Isolation.READ_COMMITTED,
     registry: Registry = None,
     brokers: Brokers = DEFAULT_BROKERS,
     client_options: ClientOptions = None,
@@ -63,7 +66,7 @@ def consume(
     cluster = Cluster.of(brokers, client_options)
     with (
         open_decoding(key_format, value_format, registry=registry) as decoding,
-        open_consumer(cluster) as consumer,
+        open_consumer(cluster, isolation) as consumer,
         cluster.plain_errors("reading"),
     ):
         spans, remarks = find_spans(cluster, consumer, topic=topic, chosen=partition, start=first, end=None if follow else last)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from millstream.cli.consume.spans import Spans
@@ -23,10 +24,17 @@ SETTINGS = {
 }
 
 
+class Isolation(StrEnum):
+    """What is read of transactions."""
+
+    READ_COMMITTED = "read_committed"
+    READ_UNCOMMITTED = "read_uncommitted"
+
+
 @contextmanager
-def open_consumer(cluster: Cluster) -> Iterator["Consumer"]:
+def open_consumer(cluster: Cluster, isolation: Isolation) -> Iterator["Consumer"]:
     """A consumer that is closed in the end."""
-    consumer = cluster.consumer(SETTINGS)
+    consumer = cluster.consumer({**SETTINGS, "isolation.level": isolation.value})
     try:
         yield consumer
     finally:

@@ -35,6 +35,7 @@ def describe(
     """Show the members of groups, their partitions, and the lag in messages and in seconds.
 
     The lag in seconds is the age of the oldest message that the group has not committed, by its timestamp and this machine's clock.
+    A member that was killed is shown until its session ends. Kafka's protocol does not say when that is; the log of the broker does.
     """
     cluster = Cluster.of(brokers, client_options)
     groups = Groups(cluster, zookeeper)

@@ -14,6 +14,7 @@ from millstream.cli.group.consumer_groups import committed_offsets, list_groups,
 from millstream.cli.group.paper_groups import PaperGroup, PaperGroups, find_paper_groups
 from millstream.cli.kafka_client import REQUEST_SECONDS, Cluster, close_name
 from millstream.errors import CommandFailed, UsageError
+from millstream.mirror.group_names import has_members_alone
 from millstream.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -142,6 +143,7 @@ def _of_kafka(group: Any, committed: Mapping[TopicPartition, int]) -> KnownGroup
         )
         for member in group.members
     ]
+    owners = {place: member.member_id for member in members for place in member.partitions}
     return KnownGroup(
         group.group_id,
         type_name(group.type),
@@ -149,7 +151,8 @@ def _of_kafka(group: Any, committed: Mapping[TopicPartition, int]) -> KnownGroup
         members,
         # The numbers of micro-batches are no positions: nothing lags there, and nothing is to be moved.
         {} if is_batch_memory(group.group_id) else committed,
-        owners={place: member.member_id for member in members for place in member.partitions},
+        # Nor does a mirror commit to the group in which its processes share the work.
+        owners={} if has_members_alone(group.group_id) and not committed else owners,
         assignor=group.partition_assignor or None,
         coordinator=None if group.coordinator is None else f"{group.coordinator.host}:{group.coordinator.port}",
     )

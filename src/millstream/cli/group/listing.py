@@ -50,7 +50,8 @@ def list_groups(
         list[GroupType] | None, typer.Option("--type", help="Only groups of this type (paper: in ZooKeeper); repeatable.")
     ] = None,
     observe: Annotated[
-        float, typer.Option("--observe", metavar="SECONDS", min=0, help="How long to watch groups that lag, to know slow from stuck.")
+        float,
+        typer.Option("--observe", metavar="SECONDS", min=0, help="How long to watch groups that lag, to know slow from stuck and dead."),
     ] = OBSERVE_SECONDS,
     watch: Watch = False,
     every: Every = 2.0,
@@ -62,7 +63,7 @@ def list_groups(
     """List the groups: state, type, members, lag in messages, how long the oldest message waits, and a word.
 
     ok: at most 10 seconds behind, or its lag falls. slow: its lag does not fall. stuck: it has members, and commits nothing. dead: it has
-    lag and no members.
+    lag, no members, and commits nothing.
     """
     if watch and output is Output.JSON:
         raise UsageError("--watch draws a table: leave out --output json, or ask for JSON once.")

@@ -3,11 +3,12 @@
     ok      it has read everything, or is at most ten seconds behind, or its lag falls
     slow    it moves, and its lag does not fall
     stuck   it has members and lag, and none of its offsets moved
-    dead    it has lag and no members
+    dead    it has no members and lag, and none of its offsets moved
     unknown not enough has been answered, or it was not watched
 
-A consumer commits every five seconds by default, so a group is watched a little longer than that before it is called stuck; `group list`
-watches only groups for which that makes a difference.
+A consumer commits every five seconds by default, so a group is watched a little longer than that before it is called stuck or dead; `group
+list` watches only groups for which that makes a difference. Mirrors, loads into a lake, and stream processors that keep their partitions
+themselves commit without being members: they live as long as they move.
 """
 
 from collections.abc import Mapping
@@ -48,11 +49,7 @@ def word_at_once(now: Progress) -> Word | None:
         return Word.UNKNOWN
     if now.lag == 0:
         return Word.OK
-    if now.members == 0:
-        return Word.DEAD
-    if now.lag_seconds is not None and now.lag_seconds <= ALLOWED_SECONDS:
-        return Word.OK
-    return None
+    return Word.OK if now.members and _is_close(now) else None
 
 
 def has_moved(before: Progress, now: Progress) -> bool:
@@ -66,5 +63,10 @@ def word(before: Progress, now: Progress) -> Word:
     if at_once is not None:
         return at_once
     if not has_moved(before, now):
-        return Word.STUCK
-    return Word.OK if before.lag is not None and now.lag is not None and now.lag < before.lag else Word.SLOW
+        return Word.STUCK if now.members else Word.DEAD
+    is_falling = before.lag is not None and now.lag is not None and now.lag < before.lag
+    return Word.OK if is_falling or _is_close(now) else Word.SLOW
+
+
+def _is_close(now: Progress) -> bool:
+    return now.lag_seconds is not None and now.lag_seconds <= ALLOWED_SECONDS

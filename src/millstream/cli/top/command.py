@@ -80,6 +80,8 @@ class TopView:
         self._figures = TopicFigures(reader)
         self._listing = GroupListing(groups, reader)
         self._rates = MetricsRates()
+        self._missing: list[str] = []
+        """The pages that were asked for and did not come."""
 
     def picture(self) -> "RenderableType":
         """How the cluster is now."""
@@ -99,7 +101,9 @@ class TopView:
     def _pages(self, metadata: "ClusterMetadata") -> list[MetricsPage]:
         urls = self._urls or sorted({f"http://{address.host}:{PORT}" for address in metadata.brokers.values()})
         now = time.monotonic()
-        return [page for url in urls if (page := fetch_page(url, now=now)) is not None]
+        pages = {url: fetch_page(url, now=now) for url in urls}
+        self._missing = [url for url in self._urls or () if pages[url] is None]
+        return [page for page in pages.values() if page is not None]
 
     def _summary(self, metadata: "ClusterMetadata") -> str:
         facts = [
@@ -118,6 +122,8 @@ class TopView:
                 f"in {format_size(sum(self._rates.bytes_in.values()))}/s",
                 f"out {format_size(sum(self._rates.bytes_out.values()))}/s",
             ]
+        if self._missing:
+            facts.append(f"no metrics at {', '.join(self._missing)}")
         return "  ".join(facts)
 
     def _topics(self, figures: "Mapping[str, Figures]") -> "RenderableType":

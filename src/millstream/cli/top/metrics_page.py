@@ -94,7 +94,7 @@ def fetch_page(url: str, *, now: float) -> MetricsPage | None:
     try:
         with urlopen(f"{url.rstrip('/')}/metrics", timeout=TIMEOUT_S) as answer:  # noqa: S310 - the scheme is checked by the command
             return parse_page(answer.read(MOST_BYTES).decode(errors="replace"), now=now)
-    except (OSError, HTTPException, ValueError, KeyError):
+    except (OSError, HTTPException, ValueError, KeyError, OverflowError):
         return None
 
 

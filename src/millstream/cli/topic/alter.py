@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 OPTION = "NAME=VALUE"
+MOST_PARTITIONS = 100_000
+"""What librdkafka asks a broker for at most."""
 
 
 def alter(
@@ -30,7 +32,7 @@ def alter(
         list[str] | None, typer.Option("--reset", metavar="NAME", help="Let the broker's value hold again; repeatable.")
     ] = None,
     partitions: Annotated[
-        int | None, typer.Option("-p", "--partitions", min=1, help="Number of partitions from now on; only more.")
+        int | None, typer.Option("-p", "--partitions", min=1, max=MOST_PARTITIONS, help="Number of partitions from now on; only more.")
     ] = None,
     brokers: Brokers = DEFAULT_BROKERS,
     client_options: ClientOptions = None,

@@ -9,7 +9,7 @@ from millstream.cli.kafka_client import REQUEST_SECONDS, Cluster, plain
 from millstream.cli.output import print_json, print_table
 from millstream.cli.parameters import DEFAULT_BROKERS, Brokers, ClientOptions, NewTopicNames, Output, OutputFormat, TopicNames
 from millstream.cli.properties import parse_assignment
-from millstream.cli.topic.alter import alter
+from millstream.cli.topic.alter import MOST_PARTITIONS, alter
 from millstream.cli.topic.listing import list_topics
 from millstream.errors import CommandFailed
 
@@ -25,6 +25,8 @@ app.command("list")(list_topics)
 app.command("alter")(alter)
 
 BROKER_DECIDES = -1
+MOST_REPLICAS = 10_000
+"""As with partitions."""
 URL_SAFE = str.maketrans("+/", "-_")
 """Kafka's tools write topic ids in the URL-safe alphabet of base64, librdkafka in the other."""
 
@@ -34,10 +36,12 @@ def create_topics(
     names: NewTopicNames,
     *,
     partitions: Annotated[
-        int | None, typer.Option("-p", "--partitions", min=1, help="Number of partitions.", show_default="the broker's")
+        int | None,
+        typer.Option("-p", "--partitions", min=1, max=MOST_PARTITIONS, help="Number of partitions.", show_default="the broker's"),
     ] = None,
     replicas: Annotated[
-        int | None, typer.Option("-r", "--replicas", min=1, help="Copies of each partition.", show_default="the broker's")
+        int | None,
+        typer.Option("-r", "--replicas", min=1, max=MOST_REPLICAS, help="Copies of each partition.", show_default="the broker's"),
     ] = None,
     config: Annotated[
         list[str] | None, typer.Option("-c", "--config", metavar="NAME=VALUE", help="An option of the topic, e.g. retention.ms=60000.")
@@ -66,9 +70,12 @@ def delete_topics(
     brokers: Brokers = DEFAULT_BROKERS,
     client_options: ClientOptions = None,
 ) -> None:
-    """Delete topics and all their records."""
+    """Delete topics and all their records; none of them, if one is not there."""
     cluster = Cluster.of(brokers, client_options)
     admin = cluster.admin()
+    if not if_exists:
+        for name in names:
+            cluster.existing_topic(admin, name)
     with cluster.plain_errors("deleting topics"):
         futures = admin.delete_topics(list(names), operation_timeout=REQUEST_SECONDS)
         _report(cluster, futures, done="deleted", fine="UNKNOWN_TOPIC_OR_PART" if if_exists else None)

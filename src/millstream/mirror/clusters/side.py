@@ -40,11 +40,11 @@ _REMEMBERED_S: Final = 1.0
 """For so long at most, and no longer than it took, a connection that could not be opened is not tried again."""
 
 
-def opener(security: ClientSecurity) -> OpenConnection:
-    """What opens connections with this security."""
+def opener(security: ClientSecurity, *, timeout_s: float = TIMEOUT_S) -> OpenConnection:
+    """What opens connections with this security, on which an answer takes at most so long."""
 
     async def open_connection(address: Address) -> AsyncConnection:
-        return await AsyncConnection.open(address, client_id=CLIENT_ID, timeout_s=TIMEOUT_S, security=security)
+        return await AsyncConnection.open(address, client_id=CLIENT_ID, timeout_s=timeout_s, security=security)
 
     return open_connection
 
@@ -171,15 +171,18 @@ class Side:
         for partition in partitions:
             by_leader.setdefault(self.leader(partition), {})[partition] = LATEST
         by_leader.pop(NO_LEADER, None)
-        found: dict[TopicPartition, int] = {}
-        for wanted in by_leader.values():
-            try:
-                answer = await self.ask_leader(next(iter(wanted)), list_offsets_request(wanted, isolation_level=0))
-            except MillstreamError as error:
-                logger.debug("where %d partition(s) end at %s is not known for now: %s", len(wanted), self, error)
-                continue
-            found |= {partition: offset.offset for partition, error_code, offset in read_list_offsets(answer) if not error_code}
-        return found
+        # All at once: a broker that hangs must not hold up what others say.
+        answers = await asyncio.gather(*map(self._ends_at_leader, by_leader.values()))
+        return {partition: end for ends in answers for partition, end in ends.items()}
+
+    async def _ends_at_leader(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """What one leader says of its partitions; nothing if it cannot be asked."""
+        try:
+            answer = await self.ask_leader(next(iter(wanted)), list_offsets_request(wanted, isolation_level=0))
+        except MillstreamError as error:
+            logger.debug("where %d partition(s) end at %s is not known for now: %s", len(wanted), self, error)
+            return {}
+        return {partition: offset.offset for partition, error_code, offset in read_list_offsets(answer) if not error_code}
 
     async def ask_at(self, address: Address, request: Request[T]) -> T:
         """Ask this broker."""
@@ -215,6 +218,6 @@ class Side:
             del self._opening[key]
 
 
-def secured_side(servers: str, security: ClientSecurity) -> Side:
-    """A cluster that is reached with this security."""
-    return Side(servers, open_connection=opener(security))
+def secured_side(servers: str, security: ClientSecurity, *, timeout_s: float = TIMEOUT_S) -> Side:
+    """A cluster that is reached with this security, and whose brokers are waited for at most so long."""
+    return Side(servers, open_connection=opener(security, timeout_s=timeout_s))

@@ -68,10 +68,6 @@ class Copies:
         behind = [copy.last_timestamp for copy in self if copy.lag != 0 and copy.phase is not Phase.STOPPED]
         return None if -1 in behind else min([now_ms, *behind])
 
-    def topic_of(self, copy: PartitionCopy) -> MirroredTopic:
-        """The topic of a copy."""
-        return self.topics[copy.name.topic]
-
     def failed(self, copy: PartitionCopy, reason: str, *, now: float) -> None:
         """The copy has to begin again."""
         copy.failed(reason, now=now)

@@ -12,13 +12,13 @@ import asyncio
 import logging
 from typing import Final
 
+from millstream.byte_limit import ByteLimit
 from millstream.client.errors import is_retriable, kafka_error
 from millstream.client.fetch_session import FetchSession
 from millstream.client.replica_fetch import ReplicaFetched, ReplicaFetchRequest, ReplicaKey, ReplicaWanted
 from millstream.errors import MillstreamError, OffsetOutOfRange
 from millstream.mirror.bell import Bell
 from millstream.mirror.clusters.side import Side
-from millstream.mirror.copying.byte_limit import ByteLimit
 from millstream.mirror.copying.copied_batches import whole_batches
 from millstream.mirror.copying.copies import Copies
 from millstream.mirror.copying.partition_copy import PartitionCopy

@@ -72,9 +72,18 @@ class Merging:
                     raise CommandFailed(f"another process with the name of this mirror has taken over: {error}") from None
                 if isinstance(error, LibrdkafkaFailed) and error.is_final:
                     raise CommandFailed(str(error)) from None
-                logger.warning("merging begins again where it was committed: %s", error)
-                self._failure = str(error)
-                self._stopped.wait(_PAUSE_S)
+                self._begin_again(error)
+
+    def _begin_again(self, error: ClientError) -> None:
+        """After a pause; said once for as long as it is the same that keeps it from merging."""
+        merger = self._merger
+        has_merged = merger is not None and merger.is_merging
+        if merger is not None:
+            merger.is_merging = False
+        if has_merged or str(error) != self._failure:
+            logger.warning("merging begins again where it was committed, and is tried again until it can: %s", error)
+        self._failure = str(error)
+        self._stopped.wait(_PAUSE_S)
 
     def _is_paused(self, topic: str) -> bool:
         return self._paused.is_paused(topic)

@@ -17,6 +17,7 @@ from confluent_kafka import TopicPartition as AssignedPartition
 
 from millstream.client.security import NO_SECURITY, ClientSecurity
 from millstream.mirror.clusters.librdkafka import open_consumer
+from millstream.mirror.group_names import members_of
 from millstream.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -32,7 +33,7 @@ class GroupShare:
 
     def __init__(self, servers: str, *, group: str, on_change: Callable[[], object], security: ClientSecurity = NO_SECURITY) -> None:
         self._servers, self._security = servers, security
-        self._group = f"{group}-members"
+        self._group = members_of(group)
         self._on_change = on_change
         self._owned: frozenset[TopicPartition] = frozenset()
         self._topics: set[str] = set()

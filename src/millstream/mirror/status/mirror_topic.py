@@ -16,8 +16,8 @@ from typing import Any, Final
 from millstream.client.errors import kafka_error
 from millstream.client.fetch import FetchFrom, FetchRequest
 from millstream.client.produce import BatchFor, ProduceRequest
-from millstream.client.topic_creation import own_replicas
-from millstream.errors import TopicAlreadyExists
+from millstream.client.topic_creation import own_replicas, replicas_request
+from millstream.errors import MillstreamError, TopicAlreadyExists
 from millstream.mirror.clusters.side import Side
 from millstream.mirror.clusters.topic_admin import create_topic
 from millstream.mirror.status.status import RUNNING, SILENT, MirrorStatus, PartitionStatus, ProcessStatus
@@ -98,10 +98,16 @@ class MirrorTopic:
             self._entries[key] = value
 
     async def _create(self) -> None:
-        replicas = own_replicas(len(self._target.metadata.brokers))
         with suppress(TopicAlreadyExists):
-            await create_topic(self._target, TOPIC, partitions=1, replicas=replicas, options=OPTIONS)
+            await create_topic(self._target, TOPIC, partitions=1, replicas=await self._replicas(), options=OPTIONS)
         await self._target.refresh()
+
+    async def _replicas(self) -> int:
+        brokers = self._target.metadata.brokers
+        for broker_id, address in brokers.items():
+            with suppress(MillstreamError):
+                return own_replicas(len(brokers), await self._target.ask_at(address, replicas_request(broker_id)))
+        return own_replicas(len(brokers), None)
 
 
 def entry_batches(entries: Entries, *, now_ms: int) -> Iterator[bytes]:

@@ -12,7 +12,7 @@ from millstream.client.fetch import FetchFrom, FetchRequest
 from millstream.errors import MillstreamError
 from millstream.mirror.clusters.side import Side
 from millstream.mirror.copying.progress import Committed, Progress
-from millstream.mirror.settings import group_of
+from millstream.mirror.group_names import progress_group
 from millstream.mirror.status.status import MirrorStatus, PartitionStatus
 from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import HEADER_SIZE, BatchHeader, read_header
@@ -33,7 +33,7 @@ class SourceLag:
     async def measure(self, status: MirrorStatus) -> MirrorStatus:
         """The status with the lag of this moment; what is not of this source, or not known to it, stays as it was reported."""
         await self._source.refresh()
-        committed = await Progress(self._source, group_of(status.name)).all_committed()
+        committed = await Progress(self._source, progress_group(status.name)).all_committed()
         if not committed and all(process.source != str(self._source) for process in status.processes):
             return status
         ends = await self._source.ends([TopicPartition(one.topic, one.partition) for one in status.partitions])

@@ -68,11 +68,20 @@ def test_group_whose_lag_does_not_fall_is_slow(world: World) -> None:
     assert world.again() == "ok"
 
 
-def test_group_without_members_is_dead_at_once_and_ok_without_lag(world: World) -> None:
+def test_group_without_members_is_dead_after_a_while_and_ok_without_lag(world: World) -> None:
     world.members = 0
-    assert world.again() == "dead"
+    assert [world.again() for _ in range(4)] == ["unknown", "unknown", "unknown", "dead"]
     world.committed = 100
     assert world.again() == "ok"
+
+
+def test_group_without_members_that_somebody_commits_for_is_not_dead(world: World) -> None:
+    world.members, world.commits_meanwhile = 0, 10
+    (row,) = world.listing.once(observe_s=OBSERVE_SECONDS)
+    assert row["is"] == "ok"
+    world.commits_meanwhile = 0
+    (row,) = world.listing.once(observe_s=OBSERVE_SECONDS)
+    assert row["is"] == "dead"
 
 
 def test_one_look_waits_only_until_the_group_has_moved(world: World) -> None:

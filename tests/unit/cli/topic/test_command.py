@@ -58,6 +58,11 @@ def test_a_topic_that_exists_is_an_error_unless_that_is_fine(millstream: Millstr
 
 
 def test_a_topic_that_is_missing_is_an_error_unless_that_is_fine(millstream: Millstream, brokers: list[str]) -> None:
+    millstream("topic", "create", "cli-named", *brokers)
+    refused = millstream("topic", "delete", "cli-named", "cli-namd", *brokers)
+    assert (refused.code, refused.out, "There is no topic 'cli-namd'" in refused.err) == (1, "", True)
+    assert refused.err.endswith("; did you mean cli-named?\n")
+    assert millstream("topic", "delete", "cli-named", *brokers).out == "deleted cli-named\n"
     assert millstream("topic", "delete", "cli-never", *brokers).code == 1
     assert millstream("topic", "delete", "cli-never", "--if-exists", *brokers).code == 0
 
@@ -104,3 +109,11 @@ def test_a_client_option_that_does_not_exist_is_reported(millstream: Millstream)
     outcome = millstream("topic", "list", "-X", "no.such.option=1")
     assert outcome.code == 2
     assert "no.such.option" in outcome.err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["create", "t", "-p", "100000000"], ["create", "t", "-r", "40000"], ["alter", "t", "-p", "100000000"]], ids=str
+)
+def test_numbers_that_no_client_sends_are_refused(millstream: Millstream, brokers: list[str], arguments: list[str]) -> None:
+    outcome = millstream("topic", *arguments, *brokers)
+    assert (outcome.code, "should be less than" in outcome.err) == (2, True), outcome.err

@@ -6,7 +6,9 @@ import pytest
 from millstream.address import Address
 from millstream.client.async_connection import AsyncConnection
 from millstream.client.errors import BrokerUnavailable
+from millstream.client.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
 from millstream.mirror.clusters.side import Side
+from millstream.topic_partition import TopicPartition
 
 
 class Silent:
@@ -48,3 +50,22 @@ async def test_who_stops_waiting_takes_the_connection_from_none_of_the_others() 
     first.cancel()
     may_open.set()
     assert await second is opened
+
+
+async def test_a_leader_that_hangs_does_not_hold_up_what_others_say() -> None:
+    asked: list[Address] = []
+    both_asked = asyncio.Event()
+
+    async def open_connection(address: Address) -> AsyncConnection:
+        asked.append(address)
+        if len(asked) == 2:
+            both_asked.set()
+        await both_asked.wait()  # each leader waits until the other one is asked, too
+        raise BrokerUnavailable(f"no broker answers at {address}")
+
+    side = Side("one:1", open_connection=open_connection)
+    partitions = {number: PartitionMetadata(number, number, 0, (number,), (number,)) for number in (1, 2)}
+    side.metadata = ClusterMetadata(
+        brokers={1: Address("one", 1), 2: Address("two", 2)}, topics={"t": TopicMetadata("t", None, 0, partitions)}
+    )
+    assert await asyncio.wait_for(side.ends([TopicPartition("t", 1), TopicPartition("t", 2)]), 30) == {}
