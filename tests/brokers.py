@@ -34,6 +34,8 @@ class Broker(ABC):
     def __init__(self, directory: Path, options: Options) -> None:
         self.directory = directory
         self.data = directory / "data"
+        self.more_data: list[Path] = []
+        """Further data directories, on other disks so to speak."""
         self.options = {name: str(value) for name, value in options.items()}
         self.host = "127.0.0.1"
         self.port = 0
@@ -172,7 +174,7 @@ class MillstreamBroker(Broker):
     @property
     def data_directories(self) -> Sequence[Path]:
         """What is given as --data."""
-        return (self.data,)
+        return (self.data, *self.more_data)
 
     def command(self) -> list[str]:
         command = [str(Path(sys.executable).with_name("millstream")), "serve", *self.flags, "--node-id", str(self.node_id)]
@@ -237,7 +239,7 @@ class KafkaBroker(Broker):
             "advertised.listeners": f"PLAINTEXT://{self.host}:{self.advertised_port or self.port}",
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": self.voters or f"{self.node_id}@{self.host}:{self.controller_port}",
-            "log.dirs": str(self.data),
+            "log.dirs": ",".join(map(str, (self.data, *self.more_data))),
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",

@@ -24,3 +24,13 @@ def fetch(connection: Connection, group: str, topic: str) -> tuple[int, int]:
     asked = [{"group_id": group, "topics": [{"name": topic, "partition_indexes": [0]}]}]
     answer = connection.ask(OFFSET_FETCH, 8, {"groups": asked, "require_stable": False}).groups[0]
     return int(answer.error_code), answer.topics[0].partitions[0].committed_offset if answer.topics else -1
+
+
+def fetch_stable(connection: Connection, group: str, topic: str) -> tuple[int, int]:
+    """As `fetch`, if an offset in an open transaction is not to be overlooked (KIP-447)."""
+    asked = [{"group_id": group, "topics": [{"name": topic, "partition_indexes": [0]}]}]
+    answer = connection.ask(OFFSET_FETCH, 8, {"groups": asked, "require_stable": True}).groups[0]
+    if not answer.topics:
+        return int(answer.error_code), -1
+    (partition,) = answer.topics[0].partitions
+    return int(partition.error_code), partition.committed_offset

@@ -1,6 +1,7 @@
 """Topics for tests, made and used over raw requests, so that a test of one client rests on no other."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -103,6 +104,19 @@ def produce_values(broker: Broker, topic: str, values: Sequence[bytes | None], *
         for start in range(0, len(values), batch_size):
             answer = produce(connection, topic, encode_batch(list(values[start : start + batch_size])), partition=partition)
             assert answer.error_code == 0, answer
+
+
+def produce_to_leader(broker: Broker, topic: str, values: Sequence[bytes | None], *, batch_size: int) -> None:
+    """The same on a broker of a cluster, which refuses it for a while when it has not heard from ZooKeeper: then nothing is written."""
+    with broker.connect() as connection:
+        for start in range(0, len(values), batch_size):
+            wait_until(
+                partial(_is_written, connection, topic, encode_batch(list(values[start : start + batch_size]))), f"{topic} is written"
+            )
+
+
+def _is_written(connection: Connection, topic: str, batch: bytes) -> bool:
+    return bool(produce(connection, topic, batch).error_code == 0)
 
 
 def fetch_fields(

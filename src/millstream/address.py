@@ -11,7 +11,8 @@ from millstream.errors import UsageError
 
 KAFKA_PORT: Final = 9092
 EVERY_INTERFACE: Final = "0.0.0.0"  # noqa: S104 - only used where a person left the host out on purpose
-_NOWHERE: Final = (EVERY_INTERFACE, "::")
+WILDCARDS: Final = {EVERY_INTERFACE: "127.0.0.1", "::": "::1", "": "127.0.0.1"}
+"""Hosts that stand for every interface, and where this machine itself is reached then."""
 
 
 class Address(NamedTuple):
@@ -22,6 +23,11 @@ class Address(NamedTuple):
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def on_this_machine(self) -> "Address":
+        """Where processes of this machine reach what listens here."""
+        return Address(WILDCARDS.get(self.host, self.host), self.port)
 
 
 def parse_listen_address(text: str, source: str) -> Address:
@@ -43,7 +49,7 @@ def check_advertised(address: Address, source: str) -> Address:
     """The address, if clients can connect to it: every one of them would take "all interfaces" for its own machine."""
     if address.port == 0:
         raise UsageError(f"{source} has port 0: clients need the port that they can really connect to.")
-    if address.host in _NOWHERE:
+    if address.host in WILDCARDS:
         raise UsageError(f"{source} has no host that clients can use: they cannot connect to {address.host}.")
     return address
 

@@ -2,10 +2,10 @@
 
 KafkaError
 └── tools      SecurityDisabled, PreferredLeaderNotAvailable, EligibleLeadersNotAvailable, ElectionNotNeeded, NoReassignmentInProgress,
-               ResourceNotFound, DuplicateResource
+               ResourceNotFound, DuplicateResource, ReplicaNotAvailable, LogDirNotFound
 """
 
-from millstream.errors import KafkaError
+from millstream.errors import KafkaError, RetriableError
 
 
 class SecurityDisabled(KafkaError):
@@ -48,3 +48,15 @@ class DuplicateResource(KafkaError):
     """The same resource is named twice."""
 
     code = 92
+
+
+class ReplicaNotAvailable(RetriableError):
+    """This broker keeps no replica of the partition, for now."""
+
+    code = 9
+
+
+class LogDirNotFound(KafkaError):
+    """The broker has no data directory at that path."""
+
+    code = 57

@@ -5,7 +5,11 @@ ticks are decided one at a time, and each returns an `Outcome`: the records that
 
 When a machine returns an `Outcome` it has applied the records to itself. The runtime (`broker.coordinators.runtime`) appends them as
 one batch and sends the answers once that batch is committed (below the high watermark); answers without records wait for whatever was
-written before them. If the append fails, the machine is given up (`unloaded`) and replayed, because it knows more than the log does.
+written before them. An outcome may also have consequences outside the coordinator, which wait for the same. If the append fails, the
+machine is given up (`unloaded`) and replayed, because it knows more than the log does.
+
+Records can be part of a client's transaction, as the offsets are that a producer commits. Those the machine does not apply to itself: it is
+handed them when they are in the log (`apply_pending`), because the log may refuse them, and the end of the transaction when its marker is.
 
 A waiter stands for the request that came with an operation; the machine keeps it and gives it back, exactly once, in this outcome or in a
 later one.
@@ -39,6 +43,11 @@ class Outcome:
         self.records: list[CoordinatorRecord] = []
         self.replies: list[tuple[Waiter, Fields]] = []
 
+    @property
+    def has_consequences(self) -> bool:
+        """Whether something has to be done elsewhere when the records are committed; what it is, the machine's service knows."""
+        return False
+
     def reply(self, waiter: Waiter, fields: Fields) -> None:
         """Answer the request that came with `waiter`."""
         self.replies.append((waiter, fields))
@@ -61,6 +70,12 @@ class CoordinatorShard(Protocol):
 
     def apply(self, record: CoordinatorRecord) -> None:
         """Replay one record. MalformedFrame if it makes no sense."""
+
+    def apply_pending(self, record: CoordinatorRecord, producer_id: int) -> None:
+        """Take one record that stands in the log in a transaction of a producer. MalformedFrame if it makes no sense."""
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        """Take the end of a producer's transaction, whose marker stands in the log."""
 
     def loaded(self, now_ms: int) -> Outcome:
         """The log has been replayed: time begins to count."""

@@ -45,6 +45,12 @@ class UsageError(MillstreamError):
 class StartupError(UsageError):
     """The broker cannot start with what it was given."""
 
+    @classmethod
+    def for_directory(cls, path: object, error: OSError) -> "StartupError":
+        """A data directory cannot be used, because of what the system says."""
+        advice = "; start as the user it belongs to, or choose another directory with --data" if isinstance(error, PermissionError) else ""
+        return cls(f"the data directory {path} cannot be used: {error.strerror or error}{advice}")
+
 
 class CommandFailed(MillstreamError):
     """A command of the command line was asked rightly and could not be done; the message says what, where and what to do."""
@@ -302,7 +308,7 @@ class InvalidTransactionTimeout(KafkaError):
 
 
 class TransactionalIdAuthorizationFailed(KafkaError):
-    """The transactional id may not be used: none may, there are no transactions yet."""
+    """The transactional id may not be used."""
 
     code = 53
 

@@ -126,6 +126,11 @@ class Files:
         status = os.stat(path)
         return FileStatus(status.st_size, status.st_mtime_ns // 1_000_000)
 
+    def free_bytes(self, path: Path) -> int:
+        """How much more can be written to the file system that `path` is in."""
+        volume = os.statvfs(path)
+        return volume.f_bavail * volume.f_frsize
+
     def set_modified(self, path: Path, modified_ms: int) -> None:
         """Make the file at `path` look as if it had last been changed then."""
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))

@@ -3,7 +3,8 @@
     def test_clicks_arrive(millstream_broker):                 one broker for the whole session: tests use topics of their own
     def test_all_clicks_are_counted(millstream_fresh_broker):  a broker of the test's own, empty, in about 20 ms
 
-A project that needs other options overrides `millstream_broker_options` in its `conftest.py`; a single test with a fresh broker adds to
+A project that needs other options overrides `millstream_broker_options` in its `conftest.py`, and one that wants several brokers
+`millstream_broker_processes`; a single test with a fresh broker adds to
 them with `@pytest.mark.millstream_options({...})`. The fixture `millstream_registry` is the address of a schema registry beside the
 session's broker; it starts with the first request and costs nothing before. pytest imports this module in every run, so it imports nothing
 but pytest.
@@ -30,17 +31,30 @@ def millstream_broker_options() -> "Mapping[str, OptionText]":
 
 
 @pytest.fixture(scope="session")
-def millstream_broker(millstream_broker_options: "Mapping[str, OptionText]") -> "Iterator[Broker]":
+def millstream_broker_processes() -> int:
+    """How many brokers the session has, each in a process of its own; 0 is one in the process of the tests. Override it to have several."""
+    return 0
+
+
+@pytest.fixture(scope="session")
+def millstream_broker(millstream_broker_options: "Mapping[str, OptionText]", millstream_broker_processes: int) -> "Iterator[Broker]":
     """The broker of the session."""
-    yield from _running(millstream_broker_options)
+    yield from _running(millstream_broker_options, processes=millstream_broker_processes)
 
 
 @pytest.fixture
 def millstream_fresh_broker(request: pytest.FixtureRequest, millstream_broker_options: "Mapping[str, OptionText]") -> "Iterator[Broker]":
     """A broker of the test's own."""
-    own = [option for marker in request.node.iter_markers("millstream_options") for option in marker.args[0].items()]
+    own = [option for marker in request.node.iter_markers("millstream_options") for option in _options_of(marker).items()]
     # The marker of the test comes before those of its class and module, and wins.
     yield from _running({**millstream_broker_options, **dict(reversed(own))})
+
+
+def _options_of(marker: pytest.Mark) -> "Mapping[str, OptionText]":
+    if len(marker.args) != 1 or not isinstance(marker.args[0], Mapping) or marker.kwargs:
+        raise pytest.UsageError('write it as @pytest.mark.millstream_options({"num.partitions": 3}): a mapping, by Kafka\'s names')
+    options: Mapping[str, OptionText] = marker.args[0]
+    return options
 
 
 @pytest.fixture(scope="session")
@@ -49,9 +63,9 @@ def millstream_registry(millstream_broker: "Broker") -> str:
     return millstream_broker.registry_url
 
 
-def _running(options: "Mapping[str, OptionText]") -> "Iterator[Broker]":
+def _running(options: "Mapping[str, OptionText]", *, processes: int = 0) -> "Iterator[Broker]":
     from millstream.registry.extra import missing_packages
     from millstream.testing import Broker
 
-    with Broker(options, registry=not missing_packages()) as broker:
+    with Broker(options, registry=not missing_packages(), processes=processes) as broker:
         yield broker

@@ -33,6 +33,7 @@ def test_nothing_acknowledged_is_lost_when_every_message_is_flushed(powered: Bro
     topic = create_topic(powered, configs={"flush.messages": 1})
     with under_load(powered, topic, acks=acks) as load:
         load.wait_for(300)
+        load.stop_counting()
         loop_disk.cut_power()
         powered.kill()
     loop_disk.unmount()
@@ -46,6 +47,7 @@ def test_flushed_messages_survive_while_segments_roll(powered: Broker, loop_disk
     topic = create_topic(powered, configs={"flush.messages": 1, "segment.bytes": 1 << 20})
     with under_load(powered, topic, value_bytes=20_000) as load:
         load.wait_for(150)
+        load.stop_counting()
         loop_disk.cut_power()
         powered.kill()
     loop_disk.unmount()

@@ -3,7 +3,7 @@
 | what | how it is compared |
 |---|---|
 | `MAPPED` fields: ids, ports, paths that each broker chooses | as symbols (`tests.differential.symbol`) |
-| `PRESENCE` fields: sentences for people, and sizes of the machine's disk | whether there is one |
+| `PRESENCE` fields: sentences for people, sizes of the machine's disk, and times | whether there is one |
 | arrays, unless in `ORDERED` | as sets: Kafka answers in the order of its hash tables |
 | topics, groups, producers of other scenarios in an answer that lists everything | left out, by the prefix of the names |
 | the size of the topic of committed offsets | left out: other scenarios wrote to it |
@@ -37,10 +37,10 @@ MAPPED = {
 }
 NO_VALUE = {None, "", -1}
 """What stands for "none" is the same at both."""
-PRESENCE = {"error_message", "batch_index_error_message", "documentation", "total_bytes", "usable_bytes"}
+PRESENCE = {"error_message", "batch_index_error_message", "documentation", "total_bytes", "usable_bytes", "transaction_start_time"}
 ORDERED = {"DescribeTopicPartitionsResponse.topics", "FetchResponse.responses", "FetchableTopicResponse.partitions"}
 """Where the order says something: where a page ends, and which partitions got the bytes first."""
-LISTED_BY = ("name", "group_id", "topic_name")
+LISTED_BY = ("name", "group_id", "topic_name", "transactional_id")
 """The fields that name what an array lists."""
 
 
@@ -95,6 +95,8 @@ def tree(value: Any, symbols: Symbols, *, prefix: str, field: str = "", place: s
             one.name: tree(getattr(value, one.name), symbols, prefix=prefix, field=one.name, place=f"{kind}.{one.name}")
             for one in dataclasses.fields(value)
         }
+        if kind == "TransactionState" and fields.get("error_code", "none") != "none":
+            fields["producer_id"] = getattr(value, "producer_id")  # noqa: B009 -- of one kind only; 0 stands for none, though a producer may have that number
         return _fetched(fields) if kind == "FetchResponse" else fields
     if isinstance(value, tuple):
         entries = [tree(one, symbols, prefix=prefix, field=field) for one in value if not _is_foreign(one, prefix)]

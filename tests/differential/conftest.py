@@ -15,6 +15,9 @@ OPTIONS = {
     "log.retention.ms": -1,
     "num.partitions": 2,
     "offsets.topic.num.partitions": 1,
+    "transaction.state.log.num.partitions": 1,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
 }
 """Nothing happens by itself, and one coordinator has all groups, so that what it says of one holds for the others."""
 

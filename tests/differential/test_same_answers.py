@@ -9,9 +9,11 @@ from tests.differential.log_scenario import LogScenario
 from tests.differential.migrating_groups_scenario import MigratingGroupsScenario
 from tests.differential.offsets_scenario import OffsetsScenario
 from tests.differential.pair import Pair
+from tests.differential.pending_offsets_scenario import PendingOffsetsScenario
 from tests.differential.scenario import Scenario
 from tests.differential.tools_scenario import ToolsScenario
 from tests.differential.topics_scenario import TopicsScenario
+from tests.differential.transactions_scenario import TransactionsScenario
 
 SCENARIOS: list[type[Scenario]] = [
     TopicsScenario,
@@ -22,6 +24,8 @@ SCENARIOS: list[type[Scenario]] = [
     ClassicGroupsScenario,
     ConsumerGroupsScenario,
     MigratingGroupsScenario,
+    TransactionsScenario,
+    PendingOffsetsScenario,
 ]
 
 

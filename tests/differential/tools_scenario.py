@@ -82,8 +82,9 @@ class ToolsScenario(Scenario):
 
     def reassign(self) -> None:
         name, index = self.place()
-        entry = {"partition_index": index, "replicas": self.mostly([1], None, [], [1, 1], [7], percent=50)}
-        fields = {"timeout_ms": 10_000, "allow_replication_factor_change": True, "topics": [{"name": name, "partitions": [entry]}]}
+        entry = {"partition_index": index, "replicas": self.mostly([1], None, [], [1, 1], [7], [-1], [1, 7], percent=50)}
+        allows = self.chance(70)
+        fields = {"timeout_ms": 10_000, "allow_replication_factor_change": allows, "topics": [{"name": name, "partitions": [entry]}]}
         self.ask(ALTER_REASSIGNMENTS, fields)
 
     def list_reassignments(self) -> None:

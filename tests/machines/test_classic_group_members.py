@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from millstream.errors import (
     IllegalGeneration,
     InconsistentGroupProtocol,
@@ -119,6 +121,30 @@ def test_a_silent_member_is_removed_after_its_session_timeout_and_the_others_reb
     assert script.heartbeat(talking, 1) == RebalanceInProgress.code
     assert script.heartbeat(silent, 1) == UnknownMemberId.code
     assert script.joined(script.join(talking))["generation_id"] == 2
+
+
+def test_a_member_that_was_not_heard_from_for_two_thirds_of_its_session_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "millstream.groups")
+    script = Script()
+    talking, silent = script.stable_group(2)
+    said = f"group {GROUP}: {silent} did not send a heartbeat for 6.7 s; its session ends in 3.3 s"
+    for times in (1, 2):
+        for _ in range(3):
+            script.move(SESSION_MS // 4)
+            script.heartbeat(talking, 1)
+        assert [record.getMessage() for record in caplog.records if "heartbeat" in record.getMessage()] == [said] * times
+        script.heartbeat(silent, 1)
+
+
+def test_a_member_that_waits_for_us_is_not_called_silent(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "millstream.groups")
+    script = Script()
+    leader, follower = script.stable_group(2)
+    script.join(leader)
+    for _ in range(4):
+        script.heartbeat(follower, 1)
+        script.move(SESSION_MS // 4)
+    assert [record for record in caplog.records if "heartbeat" in record.getMessage()] == []
 
 
 def test_a_group_whose_members_are_all_silent_becomes_empty_and_is_remembered_as_such() -> None:

@@ -148,7 +148,22 @@ def test_tick_that_finds_nothing_due_writes_nothing() -> None:
     script.now_ms += 5_001
     assert script.group.tick(script.now_ms).records == []
     assert len(script.log) == written
-    assert script.group.next_deadline_ms() == script.now_ms - 5_001 + 45_000
+    assert script.group.next_deadline_ms() == script.now_ms - 5_001 + 30_000
+
+
+def test_member_that_was_not_heard_from_for_two_thirds_of_its_session_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "millstream.groups")
+    script = Script(orders=4)
+    first, second = Client(script, "m1", "orders"), Client(script, "m2", "orders")
+    settle(first, second)
+    for _ in range(8):
+        script.advance(5_000)
+        first.beat()
+    silence = [record.getMessage() for record in caplog.records if "heartbeat" in record.getMessage()]
+    assert silence == [f"group {script.group.group_id}: m2 did not send a heartbeat for 30.0 s; its session ends in 15.0 s"]
+    second.beat()
+    script.advance(30_000)
+    assert len([record for record in caplog.records if "heartbeat" in record.getMessage()]) == 3
 
 
 def test_restart_gives_every_member_a_new_session_and_keeps_its_place() -> None:

@@ -39,6 +39,14 @@ def test_a_broker_in_a_test_that_shall_have_one_does_too(tmp_path: Path) -> None
     assert ended.stderr.splitlines()[-1] == f"millstream.errors.UsageError: A registry needs starlette: {INSTALL}"
 
 
+def test_a_session_of_spark_names_what_it_lacks(tmp_path: Path) -> None:
+    program = "from millstream.spark.session import start_session; start_session('x')"
+    ended = run(tmp_path, [sys.executable, "-c", program], "pyspark")
+    assert ended.stderr.splitlines()[-1] == (
+        "millstream.errors.UsageError: Spark needs pyspark: pip install '.[spark]' in a checkout of Millstream"
+    )
+
+
 @pytest.mark.parametrize("name", ["avro_serializer", "avro_deserializer"])
 def test_avro_names_what_it_lacks(tmp_path: Path, name: str) -> None:
     ended = run(tmp_path, [sys.executable, "-c", f"import millstream.registry.{name}"], "fastavro")

@@ -8,6 +8,7 @@ import pytest
 
 from millstream import Consumer
 from millstream.paper.errors import ZooKeeperUnavailable
+from millstream.testing import Broker
 from tests.unit.cli.conftest import Millstream
 
 UNKNOWN = "the name nosuch.invalid cannot be resolved: "
@@ -23,6 +24,26 @@ def test_a_data_directory_that_is_a_file_is_called_one(millstream: Millstream, t
     expected = f"millstream: The data directory {said.format(file=file)}: give the name of a directory with --data, or log.dirs.\n"
     assert (outcome.code, outcome.err) == (1, expected)
     assert file.read_text() == "mine"
+
+
+def test_a_directory_in_use_is_the_only_thing_that_is_said(
+    millstream: Millstream, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Broker(data=tmp_path) as broker:
+        taken = broker.bootstrap_servers
+        outcome = millstream("serve", "--listen", "127.0.0.1:0", "--no-registry", "--metrics", taken, "--data", str(tmp_path))
+    sentence = f"the data directory {tmp_path} is in use by another broker; stop it or choose another directory"
+    assert (outcome.code, outcome.err) == (1, f"millstream: {sentence}\n")
+    assert "is taken" not in caplog.text
+
+
+def test_a_registry_whose_port_is_taken_says_by_whom_perhaps(millstream: Millstream) -> None:
+    with Broker() as broker:
+        taken = broker.bootstrap_servers
+        outcome = millstream("registry", "serve", "--listen", taken)
+    reason = "another program uses this port, perhaps the registry that `millstream serve` has beside it"
+    sentence = f"the registry cannot listen on {taken}: {reason}; choose another address"
+    assert (outcome.code, outcome.err) == (1, f"millstream: {sentence}\n")
 
 
 def test_a_zookeeper_whose_name_cannot_be_resolved_is_one_sentence(millstream: Millstream, tmp_path: Path, unresolved: str) -> None:

@@ -100,3 +100,11 @@ def test_what_cannot_be_obeyed_is_listed_one_per_line(millstream: Millstream, tm
     names = ["advertised.listeners", "process.roles", "ssl.keystore.location", "ssl.keystore.password", "zookeeper.connect"]
     assert all(line.startswith("  ") and name in line for line, name in zip(lines, names, strict=True)), lines
     assert "secret" not in outcome.err
+
+
+def test_one_mistake_of_a_file_names_the_file(millstream: Millstream, tmp_path: Path) -> None:
+    file = tmp_path / "hostname"
+    file.write_text("vm\n")
+    assert millstream("serve", "--config", str(file)).err == f"millstream: {file}: unknown broker option 'vm'\n"
+    both = millstream("serve", "--config", str(file), "-X", "num.partitions=3")
+    assert both.err == "millstream: unknown broker option 'vm'\n"

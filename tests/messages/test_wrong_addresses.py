@@ -41,4 +41,4 @@ def test_the_papers_producer_says_it_too(served: Broker) -> None:
 def test_the_simple_consumer_says_it_too(served: Broker) -> None:
     with SimpleConsumer(registry_of(served), timeout_s=10) as consumer, pytest.raises(BrokerUnavailable) as refused:
         consumer.partitions("t")
-    assert str(refused.value) == f"no broker answers: what answers at {registry_of(served)} is no broker: {HTTP}"
+    assert str(refused.value) == f"what answers at {registry_of(served)} is no broker: {HTTP}"

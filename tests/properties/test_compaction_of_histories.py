@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from millstream.files import Files
-from millstream.log.compaction.cleaner import ENTRY_BYTES
+from millstream.log.compaction.latest_offsets import ENTRY_BYTES
 from millstream.log.config import LogConfig
 from millstream.log.directories.directory import LogDirectory
 from millstream.log.loading import LoadOrder

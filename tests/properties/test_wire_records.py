@@ -8,7 +8,17 @@ from millstream.errors import CorruptMessage, InvalidRecord, KafkaError
 from millstream.wire.batch import CRC_START, HEADER_SIZE, compute_crc, read_header, split_batches
 from millstream.wire.compression import Codec, compress, decompress
 from millstream.wire.primitives import zigzag_varint
-from millstream.wire.records import KeyValue, Record, batch_of, decode_key_values, decode_records, encode_batch, encode_key_values
+from millstream.wire.records import (
+    KeyValue,
+    Record,
+    batch_of,
+    decode_key_values,
+    decode_records,
+    encode_batch,
+    encode_key_values,
+    records_at,
+    walk_records,
+)
 from tests.unit.wire.recompression import recompress
 
 contents = st.none() | st.binary(max_size=20) | st.binary(min_size=60, max_size=200)
@@ -154,3 +164,12 @@ def test_only_null_has_a_negative_size(field: str, size: int) -> None:
         decode_key_values(batch)
     with pytest.raises(InvalidRecord):
         list(decode_records(batch))
+
+
+@given(records=record_lists(), data=st.data())
+def test_records_are_found_by_their_numbers(records: list[Record], data: st.DataObject) -> None:
+    numbers = sorted(data.draw(st.sets(st.integers(0, len(records) - 1))))
+    batch = encode_batch(records)
+    ends = [0, *(walked[-1] for walked in walk_records(batch[HEADER_SIZE:], read_header(batch)))]
+    expected = b"".join(batch[HEADER_SIZE + ends[number] : HEADER_SIZE + ends[number + 1]] for number in numbers)
+    assert records_at(batch[HEADER_SIZE:], numbers) == expected

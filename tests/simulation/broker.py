@@ -4,7 +4,7 @@ It keeps one replica of one partition. What is on its disk outlives it, up to wh
 mistakes back, one at a time.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,10 +13,12 @@ from millstream.cluster.leader_election import ElectionRules
 from millstream.cluster.replica_set import ReplicaSet
 from millstream.cluster.truncation import truncation_offset
 from millstream.coordination.lease import Lease
-from millstream.coordination.partition_state import PartitionState
+from millstream.coordination.partition_state import NO_LEADER, PartitionState
 from millstream.errors import KafkaError
-from millstream.log.leader_epochs import EpochEnd, LeaderEpochs
+from millstream.log.leader_epochs import EpochEnd
+from millstream.replication_errors import IneligibleReplica
 from millstream.topic_partition import TopicPartition
+from tests.simulation.disk import Disk, Entry
 from tests.simulation.world import World
 from tests.simulation.zookeeper import Node, Snapshot, Write, ZooKeeper
 
@@ -28,9 +30,6 @@ LAG_MS = 3_000
 FETCH_MS = 30
 REQUEST_TIMEOUT_MS = 1_500
 BATCH = 4
-
-Entry = tuple[int, int]
-"""The epoch in which it was written, and the value."""
 
 
 @dataclass(frozen=True)
@@ -44,35 +43,7 @@ class Bugs:
     has_no_lease: bool = False
     commits_below_minimum: bool = False
     forgets_positions: bool = False
-
-
-class Disk:
-    """What outlives a process."""
-
-    def __init__(self) -> None:
-        self.entries: list[Entry] = []
-        self.epochs = LeaderEpochs()
-        self.synced = 0
-        self.high_watermark = 0
-        self.clean_epoch = NO_EPOCH
-        """The broker epoch in the clean-shutdown marker."""
-
-    def append(self, entries: Iterable[Entry]) -> None:
-        """Write at the end."""
-        for epoch, value in entries:
-            self.epochs.assign(epoch, len(self.entries))
-            self.entries.append((epoch, value))
-
-    def truncate(self, end: int) -> None:
-        """Cut the log off."""
-        del self.entries[end:]
-        self.epochs.truncate_from_end(end)
-        self.synced = min(self.synced, end)
-        self.high_watermark = min(self.high_watermark, end)
-
-    def lose_power(self) -> None:
-        """What was not synced is gone."""
-        self.truncate(self.synced)
+    completes_early: bool = False
 
 
 class FetchRequest(NamedTuple):
@@ -125,7 +96,7 @@ class Broker:
     rules: ElectionRules
     bugs: Bugs
     on_asked: Callable[["Broker", Mapping[int, int]], None]
-    """Told of the moment at which a change of the in-sync set is under way: the worst one for a fault."""
+    """Called when a change of the in-sync set is under way: the worst moment for a fault."""
 
     session: int = 0
     epoch: int = NO_EPOCH
@@ -277,10 +248,28 @@ class Broker:
         peer = self.peers[leader]
         try:
             state = self.machine.in_sync_change(NAME, leader=leader, broker_epoch=broker_epoch, base=base, in_sync=in_sync)
-        except KafkaError:
+        except IneligibleReplica:
             self.world.send(self.address, peer.address, lambda: self.peers[leader].in_sync_refused(base))
             return
+        except KafkaError:
+            return  # an epoch that is over, or a state that was changed: the change may have been done, so it stays pending
         if not self.is_deciding:
+            self._write_decision(Decision({NAME: state}, {}))
+
+    def asked_to_move(self, target: Sequence[int] | None) -> None:
+        """AlterPartitionReassignments."""
+        if self.machine is None or self.is_deciding:
+            return
+        try:
+            state = self.machine.reassign(NAME, target)
+        except KafkaError as error:
+            self.world.note(f"{self.address} does not move it to {target}: {error}")
+            return
+        if self.bugs.completes_early and state.is_reassigning:
+            wanted = state.target_replicas
+            state = state._replace(replicas=wanted, in_sync_replicas=wanted, adding_replicas=(), removing_replicas=(), eligible_leaders=())
+            state = state._replace(leader=wanted[0], leader_epoch=state.leader_epoch + 1)
+        if state != self.machine.partitions[NAME]:
             self._write_decision(Decision({NAME: state}, {}))
 
     def in_sync_refused(self, base: PartitionState) -> None:
@@ -300,8 +289,12 @@ class Broker:
         if former is not None and state.partition_epoch <= former.partition_epoch and former != state:
             return
         self.state = state
+        if self.number not in state.replicas:
+            self._give_away()
+            return
         if state.leader != self.number:
-            if self.leading is not None or former is None or former.leader_epoch != state.leader_epoch:
+            is_new = former is None or self.number not in former.replicas
+            if self.leading is not None or former is None or is_new or former.leader_epoch != state.leader_epoch:
                 self._follow()
             return
         if self.leading is None or former is None or former.leader_epoch != state.leader_epoch:
@@ -324,6 +317,14 @@ class Broker:
             lag_ms=LAG_MS,
             now_ms=self.world.now_ms,
         )
+
+    def _give_away(self) -> None:
+        """Others keep the partition."""
+        if self.disk.entries:
+            self.world.note(f"{self.address} deletes {len(self.disk.entries)} records")
+        self.leading, self.asked = None, None
+        self.waiters.clear()
+        self.disk.truncate(0)
 
     def _follow(self) -> None:
         self.leading, self.asked = None, None
@@ -439,7 +440,7 @@ class Broker:
     def _fetch(self) -> None:
         """Ask the leader for what comes next, again and again while there is one."""
         state = self.state
-        if state is None or self.leading is not None or state.leader < 0 or state.leader == self.number:
+        if state is None or self.leading is not None or state.leader in (NO_LEADER, self.number) or self.number not in state.replicas:
             return
         self.fetch_sent_ms = self.world.now_ms
         entries = self.disk.entries
@@ -457,7 +458,7 @@ class Broker:
     def answered(self, answer: FetchAnswer) -> None:
         """The leader has answered; an answer of another epoch, or to another question, says nothing."""
         state = self.state
-        if state is None or self.leading is not None or state.leader == self.number:
+        if state is None or self.leading is not None or state.leader == self.number or self.number not in state.replicas:
             return
         if answer.leader_epoch != state.leader_epoch and not self.bugs.ignores_epochs:
             return

@@ -1,39 +1,47 @@
-"""A simulated cluster of three under a seeded schedule of faults, with clients that write all the time."""
+"""A simulated cluster under a seeded schedule of faults, with clients that write all the time, and perhaps an operator.
+
+Three brokers keep the partition; with an operator there are five, and it is moved about between them.
+"""
 
 from collections.abc import Callable, Mapping
 
 from millstream.cluster.leader_election import ElectionRules
 from millstream.coordination.partition_state import PartitionState
-from tests.simulation.broker import Broker, Bugs, Disk
+from tests.simulation.broker import Broker, Bugs
+from tests.simulation.disk import Disk
 from tests.simulation.history import Broken, History
 from tests.simulation.world import World
 from tests.simulation.zookeeper import ADDRESS, Node, ZooKeeper
 
-BROKERS = (1, 2, 3)
+REPLICAS = (1, 2, 3)
+MORE_BROKERS = (4, 5)
 SESSION_MS = 2_000
 RULES = ElectionRules(min_insync_replicas=2)
 
 
 class Cluster:
-    """Three brokers, a ZooKeeper, clients, and faults."""
+    """Brokers, a ZooKeeper, clients, and faults."""
 
-    def __init__(self, seed: int, *, bugs: Bugs | None = None, rules: ElectionRules = RULES) -> None:
+    def __init__(self, seed: int, *, bugs: Bugs | None = None, rules: ElectionRules = RULES, is_moved: bool = False) -> None:
         self.world = World(seed)
         self.history = History(self.world)
         self.zookeeper = ZooKeeper(self.world, session_ms=SESSION_MS)
         self.zookeeper.nodes["/controller_epoch"] = Node(0, 0, 0)
-        self.zookeeper.nodes["/partition"] = Node(PartitionState.first(BROKERS), 0, 0)
-        self.disks = {number: Disk() for number in BROKERS}
+        self.zookeeper.nodes["/partition"] = Node(PartitionState.first(REPLICAS), 0, 0)
+        self.disks = {number: Disk() for number in (*REPLICAS, *(MORE_BROKERS if is_moved else ()))}
         self.brokers: dict[int, Broker] = {}
         self._bugs = bugs or Bugs()
         self._rules = rules
         self._values = 0
         self._is_over = False
         self._has_lost_power = False
-        for number in BROKERS:
+        self._numbers = tuple(self.disks)
+        for number in self._numbers:
             self.start(number)
         self._write()
         self.world.after(3_000, self._fault)
+        if is_moved:
+            self.world.after(2_000, self._move)
 
     def start(self, number: int) -> None:
         """A new life."""
@@ -65,7 +73,7 @@ class Cluster:
         self._values += 1
         value, acks = self._values, 1 if random.random() < 0.2 else -1
         # Now and then to a broker that only believes to be the leader.
-        number = self.state.leader if random.random() < 0.8 else random.choice(BROKERS)
+        number = self.state.leader if random.random() < 0.8 else random.choice(self._numbers)
         if number > 0:
             broker = self.brokers[number]
 
@@ -76,13 +84,27 @@ class Cluster:
             self.world.send("client", broker.address, lambda: self.brokers[number].produce(value, acks, done), may_repeat=False)
         self.world.after(random.randint(5, 60), self._write)
 
+    # --- the operator ---------------------------------------------------------------------------------------------------------------------
+
+    def _move(self) -> None:
+        """Ask the controller to put the partition elsewhere, or to take that back."""
+        if self._is_over:
+            return
+        random, controller = self.world.random, self.zookeeper.nodes.get("/controller")
+        target = None if random.random() < 0.2 else random.sample(self._numbers, random.choice([2, 3, 3]))
+        if controller is not None:
+            self.world.note(f"move to {target}, from {self.state}")
+            asked = self.brokers[controller.value]
+            self.world.send("client", asked.address, lambda: self.brokers[controller.value].asked_to_move(target))
+        self.world.after(random.randint(200, 4_000), self._move)
+
     # --- faults ---------------------------------------------------------------------------------------------------------------------------
 
     def _fault(self) -> None:
         if self._is_over:
             return
         random = self.world.random
-        broker = self.brokers[random.choice(BROKERS)]
+        broker = self.brokers[random.choice(self._numbers)]
         faults: list[Callable[[Broker], None]] = [self._pause, self._cut, self._zookeeper_away]
         if self._is_whole():
             self._has_lost_power = False
@@ -95,7 +117,9 @@ class Cluster:
 
     def _is_whole(self) -> bool:
         """Nothing else is broken: the promise is about one broker that loses power, while none of the others ends."""
-        return len(self.state.in_sync_replicas) == len(BROKERS) and all(map(self._is_settled, self.brokers.values()))
+        state = self.state
+        has_all = set(state.in_sync_replicas) >= set(state.replicas).difference(state.adding_replicas)
+        return has_all and all(map(self._is_settled, self.brokers.values()))
 
     def _is_settled(self, broker: Broker) -> bool:
         life = self.zookeeper.nodes.get(f"/epochs/{broker.number}")
@@ -155,7 +179,7 @@ class Cluster:
 
         def end() -> None:
             self.world.cuts.difference_update(links)
-            for broker in self.brokers.values():
+            for broker in () if self._has_lost_power else self.brokers.values():
                 if broker.number not in joining and broker.process.is_alive:
                     self._kill(broker)
 
@@ -176,13 +200,16 @@ class Cluster:
         self.world.cuts.clear()
         for _ in range(300):
             self.world.run(self.world.now_ms + 100)
-            if self._is_whole() and self._have_all_everything():
+            if self._is_whole() and not self.state.is_reassigning and self._have_all_everything():
                 return
-        lacks = {number: sorted(self._missing(broker))[:5] for number, broker in self.brokers.items()}
+        lacks = {number: sorted(self._missing(self.brokers[number]))[:5] for number in self.state.replicas}
         raise Broken(f"not whole again: {self.state}; of what was acknowledged, missing on each: {lacks}")
 
     def _have_all_everything(self) -> bool:
-        return all(not self._missing(broker) and len(broker.disk.entries) >= len(self.history.log) for broker in self.brokers.values())
+        keep = [self.brokers[number] for number in self.state.replicas]
+        others = [broker for broker in self.brokers.values() if broker not in keep]
+        have_all = all(not self._missing(broker) and len(broker.disk.entries) >= len(self.history.log) for broker in keep)
+        return have_all and not any(broker.disk.entries for broker in others)
 
     def _missing(self, broker: Broker) -> set[int]:
         return self.history.acknowledged - {value for _, value in broker.disk.entries}

@@ -1,6 +1,7 @@
 """Every API this broker answers: the one list that the router, ApiVersions and docs/protocol.md are made from."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from typing import Any
 
 from millstream.broker.cluster.config_resources import BrokerConfigs, GroupConfigs, TopicConfigs
@@ -10,10 +11,12 @@ from millstream.broker.cluster.logger_levels import LoggerLevels
 from millstream.broker.cluster.membership import ClusterMembership
 from millstream.broker.cluster.topics_on_demand import TopicsOnDemand
 from millstream.broker.coordinators.group_coordinator import GroupCoordinator
+from millstream.broker.coordinators.offset_transactions import OffsetTransactions
+from millstream.broker.coordinators.transaction_coordinator import TransactionCoordinator
 from millstream.broker.handlers.api_versions import ApiVersionsFamily
 from millstream.broker.handlers.configs import ConfigsFamily
 from millstream.broker.handlers.controller import ControllerFamily
-from millstream.broker.handlers.coordinators import CoordinatorsFamily
+from millstream.broker.handlers.coordinators import GROUP, TRANSACTION, CoordinatorsFamily
 from millstream.broker.handlers.envelope import EnvelopeFamily
 from millstream.broker.handlers.fetch import FetchFamily
 from millstream.broker.handlers.fetch_sessions import FetchSessions
@@ -30,13 +33,21 @@ from millstream.broker.handlers.producers import ProducersFamily
 from millstream.broker.handlers.quorum import QuorumFamily
 from millstream.broker.handlers.security import SecurityFamily
 from millstream.broker.handlers.topics import TopicsFamily
+from millstream.broker.handlers.transaction_admin import TransactionAdminFamily
+from millstream.broker.handlers.transaction_markers import TransactionMarkersFamily
+from millstream.broker.handlers.transactions import TransactionsFamily
 from millstream.broker.network.api import Api, Handler, api_of
 from millstream.broker.network.region_loader import RegionLoader
+from millstream.broker.replication.replication_quotas import ReplicationQuotas
 from millstream.broker.storage.record_turns import RecordTurns
 from millstream.broker.storage.storage import Storage
 from millstream.broker.tasks import Spawn
+from millstream.broker.transactions.marker_writes import MarkerWrites
+from millstream.broker.transactions.verification import TransactionVerification
 from millstream.clock import Clock
+from millstream.coordination.cluster_view import ClusterView
 from millstream.coordination.interface import Coordination
+from millstream.options.broker import RACK_AWARE_SELECTOR
 from millstream.transactions.producer_ids import ProducerIds
 
 ROUTES: dict[type, tuple[Callable[..., Any], ...]] = {
@@ -52,7 +63,12 @@ ROUTES: dict[type, tuple[Callable[..., Any], ...]] = {
         GroupsFamily.leave_group,
         GroupsFamily.consumer_group_heartbeat,
     ),
-    GroupOffsetsFamily: (GroupOffsetsFamily.offset_commit, GroupOffsetsFamily.offset_fetch, GroupOffsetsFamily.offset_delete),
+    GroupOffsetsFamily: (
+        GroupOffsetsFamily.offset_commit,
+        GroupOffsetsFamily.txn_offset_commit,
+        GroupOffsetsFamily.offset_fetch,
+        GroupOffsetsFamily.offset_delete,
+    ),
     GroupAdminFamily: (
         GroupAdminFamily.describe_groups,
         GroupAdminFamily.list_groups,
@@ -61,7 +77,15 @@ ROUTES: dict[type, tuple[Callable[..., Any], ...]] = {
     ),
     ApiVersionsFamily: (ApiVersionsFamily.api_versions,),
     TopicsFamily: (TopicsFamily.create_topics, TopicsFamily.delete_topics, TopicsFamily.create_partitions),
-    ProducersFamily: (ProducersFamily.init_producer_id, ProducersFamily.describe_producers, ProducersFamily.list_transactions),
+    TransactionMarkersFamily: (TransactionMarkersFamily.write_txn_markers,),
+    ProducersFamily: (ProducersFamily.describe_producers,),
+    TransactionsFamily: (
+        TransactionsFamily.init_producer_id,
+        TransactionsFamily.add_partitions_to_txn,
+        TransactionsFamily.add_offsets_to_txn,
+        TransactionsFamily.end_txn,
+    ),
+    TransactionAdminFamily: (TransactionAdminFamily.describe_transactions, TransactionAdminFamily.list_transactions),
     ConfigsFamily: (
         ConfigsFamily.describe_configs,
         ConfigsFamily.alter_configs,
@@ -82,7 +106,7 @@ ROUTES: dict[type, tuple[Callable[..., Any], ...]] = {
         SecurityFamily.describe_user_scram_credentials,
     ),
     QuorumFamily: (QuorumFamily.describe_quorum,),
-    LogDirectoriesFamily: (LogDirectoriesFamily.describe_log_dirs,),
+    LogDirectoriesFamily: (LogDirectoriesFamily.describe_log_dirs, LogDirectoriesFamily.alter_replica_log_dirs),
     EnvelopeFamily: (EnvelopeFamily.envelope,),
     MirrorFamily: (MirrorFamily.mirror_append,),
 }
@@ -100,9 +124,15 @@ def make_handlers(
     groups: GroupCoordinator,
     on_demand: TopicsOnDemand,
     *,
+    marker_writes: MarkerWrites,
+    transactions: TransactionCoordinator,
+    producer_ids: ProducerIds,
+    offset_transactions: OffsetTransactions,
+    verification: TransactionVerification,
     forwarding: RequestForwarding,
     carry_out: CarryOut,
     fetch_sessions: FetchSessions,
+    quotas: ReplicationQuotas,
     settings: LiveSettings,
     clock: Clock,
     spawn: Spawn,
@@ -110,25 +140,30 @@ def make_handlers(
 ) -> list[Handler]:
     """A handler for every API, each with the few collaborators of its family."""
     replicas, controller, view = storage.replicas, cluster.controller, cluster.view
-    producer_ids = ProducerIds(coordination)
+    coordinators = {GROUP: groups.topic, TRANSACTION: transactions.topic}
     families = (
-        ProduceFamily(replicas, clock, turns=RecordTurns(storage.read_threads), spawn=spawn),
+        ProduceFamily(replicas, clock, verification=verification, turns=RecordTurns(storage.read_threads), spawn=spawn),
         FetchFamily(
             replicas,
             sessions=fetch_sessions,
+            quotas=quotas,
             loader=RegionLoader(storage.read_threads),
             clock=clock,
             max_bytes=settings.current.integer("fetch.max.bytes"),
+            near=_near(settings.current.text("replica.selector.class"), view, node_id=node_id),
         ),
         OffsetsFamily(replicas, executor=storage.read_threads),
-        MetadataFamily(view, on_demand, create_offsets_topic=groups.create_topic),
-        CoordinatorsFamily(view, groups, node_id=node_id),
+        MetadataFamily(view, on_demand, create={topic.name: topic.create for topic in coordinators.values()}),
+        CoordinatorsFamily(view, coordinators, node_id=node_id),
         GroupsFamily(groups),
-        GroupOffsetsFamily(groups),
+        GroupOffsetsFamily(groups, offset_transactions),
         GroupAdminFamily(groups),
         ApiVersionsFamily(apis),
         TopicsFamily(controller, cluster.creation, settings),
-        ProducersFamily(replicas, producer_ids),
+        TransactionMarkersFamily(marker_writes),
+        ProducersFamily(replicas),
+        TransactionsFamily(transactions, groups, producer_ids, view=view),
+        TransactionAdminFamily(transactions, clock),
         ConfigsFamily(
             forwarding,
             topics=TopicConfigs(controller, settings),
@@ -140,11 +175,20 @@ def make_handlers(
         ControllerFamily(cluster.requests),
         SecurityFamily(),
         QuorumFamily(view, coordination),
-        LogDirectoriesFamily(storage.logs, replicas),
+        LogDirectoriesFamily(storage.logs, replicas, storage.moves),
         EnvelopeFamily(view, carry_out),
         MirrorFamily(replicas, producer_ids, clock, spawn=spawn),
     )
     return bind(families)
+
+
+def _near(selector: str | None, view: Callable[[], ClusterView], *, node_id: int) -> Callable[[str], Collection[int]]:
+    """Which brokers are close to the consumers of a rack (`replica.selector.class`)."""
+    if selector != RACK_AWARE_SELECTOR:
+        return lambda _rack: ()
+    from millstream.cluster.rack_selector import in_rack  # a broker starts sooner without it
+
+    return partial(in_rack, view, node_id)
 
 
 def bind(families: Iterable[object]) -> list[Handler]:

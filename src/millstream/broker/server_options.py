@@ -15,6 +15,8 @@ class ServerOptions(NamedTuple):
     listen_host: str = "127.0.0.1"
     listen_port: int = 9092
     """0 picks a free port."""
+    bootstrap: tuple[str, int] | None = None
+    """A second address to listen on, with the other brokers that this machine runs in processes of their own (`processes`)."""
     advertise: tuple[str, int] | None = None
     """Where clients connect; the address listened on if None."""
     coordination_host: str = "127.0.0.1"

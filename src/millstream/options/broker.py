@@ -16,11 +16,15 @@ from millstream.options.option import (
     at_least_one_of,
     between,
     one_element,
+    one_of,
     one_of_in_any_case,
     unlimited_or_at_least,
 )
 from millstream.options.topic import SMALLEST_SEGMENT_BYTES, TOPIC_OPTIONS
 from millstream.options.without_effect import WITHOUT_EFFECT
+
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 
 _STATIC_TOPIC_DEFAULTS = frozenset(
     {
@@ -115,6 +119,25 @@ _BROKER = (
 
 _REPLICATION = (
     _dynamic(
+        _option(
+            "leader.replication.throttled.rate",
+            OptionType.LONG,
+            None,
+            "Bytes a second that this broker sends of all replicas that `leader.replication.throttled.replicas` names; no limit if unset.",
+            minimum=0,
+        )
+    ),
+    _dynamic(
+        _option(
+            "follower.replication.throttled.rate",
+            OptionType.LONG,
+            None,
+            "Bytes a second that this broker copies of all replicas that `follower.replication.throttled.replicas` names; no limit if"
+            " unset.",
+            minimum=0,
+        )
+    ),
+    _dynamic(
         _option("num.replica.fetchers", OptionType.INT, 1, "Connections over which a follower fetches from one leader.", minimum=1),
     ),
     _option("replica.fetch.backoff.ms", OptionType.INT, 1000, "Longest pause of a follower after a fetch that failed.", minimum=0),
@@ -136,6 +159,14 @@ _REPLICATION = (
         "Time after which a follower that has not had everything leaves the in-sync set.",
         minimum=1,
     ),
+    _option(
+        "replica.selector.class",
+        OptionType.STRING,
+        None,
+        "Which replica a consumer reads from that says where it is (`client.rack`): Kafka's `...RackAwareReplicaSelector` sends it to an"
+        " in-sync replica in its rack, if there is one; else it is the leader.",
+        check=one_of(RACK_AWARE_SELECTOR, LEADER_SELECTOR),
+    ),
     _option("replica.socket.timeout.ms", OptionType.INT, 30_000, "How long a follower waits for an answer of its leader.", minimum=1),
 )
 
@@ -149,6 +180,15 @@ _COMPACTION = (
             OptionType.DOUBLE,
             "1.7976931348623157E308",
             "Bytes that compaction reads and writes in a second, at most, on average.",
+            minimum=0,
+        )
+    ),
+    _dynamic(
+        _option(
+            "replica.alter.log.dirs.io.max.bytes.per.second",
+            OptionType.LONG,
+            None,
+            "Bytes a second at which partitions are copied from one data directory to another, all together.",
             minimum=0,
         )
     ),
@@ -353,6 +393,83 @@ _GROUPS = (
     _option("offsets.load.buffer.size", OptionType.INT, 5 * 1024 * 1024, "Bytes that are read at once when groups are loaded.", minimum=1),
 )
 
+_TRANSACTIONS = (
+    _option("transaction.max.timeout.ms", OptionType.INT, 900_000, "The longest timeout a transactional producer may ask for.", minimum=1),
+    _option("transactional.id.expiration.ms", OptionType.INT, 604_800_000, "How long an unused transactional id is remembered.", minimum=1),
+    _option(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        OptionType.INT,
+        10_000,
+        "How often transactions are aborted that take longer than their timeout.",
+        minimum=1,
+    ),
+    _option(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        OptionType.INT,
+        3_600_000,
+        "How often unused transactional ids are removed.",
+        minimum=1,
+    ),
+    _option(
+        "transaction.state.log.num.partitions",
+        OptionType.INT,
+        50,
+        "Partitions of the topic of transactions, when it is created; not to be changed afterwards.",
+        minimum=1,
+    ),
+    _option(
+        "transaction.state.log.replication.factor",
+        OptionType.SHORT,
+        3,
+        "Replicas of the topic of transactions when it is created; as many as there are brokers if those are fewer.",
+        minimum=1,
+    ),
+    _option(
+        "transaction.state.log.min.isr",
+        OptionType.INT,
+        2,
+        "In-sync replicas that the topic of transactions needs, when it is created; all of them if it has fewer.",
+        minimum=1,
+    ),
+    _option(
+        "transaction.state.log.segment.bytes",
+        OptionType.INT,
+        100 * 1024 * 1024,
+        "Segment size of the topic of transactions, when it is created.",
+        minimum=SMALLEST_SEGMENT_BYTES,
+    ),
+    _option(
+        "transaction.state.log.load.buffer.size",
+        OptionType.INT,
+        5 * 1024 * 1024,
+        "Bytes that are read at once when transactions are loaded.",
+        minimum=1,
+    ),
+    _option(
+        "add.partitions.to.txn.retry.backoff.ms",
+        OptionType.INT,
+        20,
+        "Pause before a partition is added to a transaction again whose last one is still being ended.",
+        minimum=1,
+    ),
+    _option(
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        OptionType.INT,
+        100,
+        "How long a partition is tried to be added before the client has to.",
+        minimum=0,
+    ),
+    _dynamic(
+        _option(
+            "transaction.partition.verification.enable",
+            OptionType.BOOLEAN,
+            "true",
+            "Whether the coordinator is asked about the first batch of a transaction in a partition. Where clients do not add partitions"
+            " themselves (Produce 12 and up) it is asked in any case.",
+        )
+    ),
+)
+
 BROKER_OPTIONS: Mapping[str, Option] = MappingProxyType(
     {
         option.name: option
@@ -368,6 +485,7 @@ BROKER_OPTIONS: Mapping[str, Option] = MappingProxyType(
                 *_ZOOKEEPER,
                 *_KEPT_AS_IT_IS,
                 *_GROUPS,
+                *_TRANSACTIONS,
                 *WITHOUT_EFFECT,
                 *_topic_defaults(),
             ),

@@ -67,6 +67,8 @@ class Option(NamedTuple):
     """Why any value is as good as another: what the option is about does not exist here."""
     is_own: bool = False
     """Kafka does not have it: clients see it where it is set, or asked for by its name."""
+    may_have_gaps: bool = False
+    """A list in which nothing between two commas is nothing, where others refuse it."""
 
     @property
     def allows(self) -> str:
@@ -199,6 +201,8 @@ def _convert_list(option: Option, text: str) -> tuple[str, ...]:
     if not text:
         return ()
     elements = tuple(dict.fromkeys(element.strip() for element in text.split(",")))
+    if option.may_have_gaps:
+        return tuple(element for element in elements if element)
     if "" in elements:
         raise _refused(option, text)
     return elements

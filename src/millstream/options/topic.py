@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from millstream.options.option import MAX_LONG, Check, Option, OptionType, OptionValue, at_least, between, one_of, some_of
-from millstream.options.without_effect import NO_REMOTE_STORAGE, ONE_REPLICA
+from millstream.options.without_effect import NO_REMOTE_STORAGE
 
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
@@ -275,23 +275,28 @@ _MIRRORING = (
     ),
 )
 
-_WITHOUT_EFFECT = (
+_THROTTLING = (
     Option(
         "leader.replication.throttled.replicas",
         OptionType.LIST,
         "",
-        "Replicas whose replication is throttled at the leader.",
+        "Replicas (`partition:broker`, that of the leader, or `*` for all) that are sent no faster than the broker's"
+        " `leader.replication.throttled.rate`, except to followers that are in sync.",
         THROTTLED,
-        without_effect=ONE_REPLICA,
+        may_have_gaps=True,
     ),
     Option(
         "follower.replication.throttled.replicas",
         OptionType.LIST,
         "",
-        "Replicas whose replication is throttled at the follower.",
+        "Replicas (`partition:broker`, that of the follower, or `*` for all) that are copied no faster than the broker's"
+        " `follower.replication.throttled.rate` while they are behind.",
         THROTTLED,
-        without_effect=ONE_REPLICA,
+        may_have_gaps=True,
     ),
+)
+
+_WITHOUT_EFFECT = (
     Option(
         "remote.storage.enable",
         OptionType.BOOLEAN,
@@ -337,7 +342,7 @@ TOPIC_OPTIONS: Mapping[str, Option] = MappingProxyType(
     {
         option.name: option
         for option in sorted(
-            (*_SEGMENTS, *_RETENTION, *_RECORDS, *_DURABILITY, *_MIRRORING, *_WITHOUT_EFFECT),
+            (*_SEGMENTS, *_RETENTION, *_RECORDS, *_DURABILITY, *_MIRRORING, *_THROTTLING, *_WITHOUT_EFFECT),
             key=lambda option: option.name,
         )
     }

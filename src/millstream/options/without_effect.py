@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 
 from millstream.options.option import Check, Option, OptionType, OptionValue, at_least, one_of
 
-NO_TRANSACTIONS = "there are no transactions yet"
 NO_SHARE_GROUPS = "there are no share groups yet"
-ONE_REPLICA = "a partition has one replica, so nothing is replicated"
+_MOVES = "each data directory has one thread that copies partitions to it, and their rate keeps no samples"
 NO_REMOTE_STORAGE = "there is no remote storage"
+_NO_SAMPLES = "the throttle of replication is a bucket that fills up with time, and keeps no samples"
 _ONE_LOOP = "one event loop does the work, without threads, queues or purgatories to size"
 _KERNEL = "the kernel sizes the buffers and queues of sockets"
 _COORDINATION = "the coordination keeps what Kafka's controllers keep in a log of their own"
@@ -27,46 +27,20 @@ _INT, _LONG, _SHORT, _DOUBLE = OptionType.INT, OptionType.LONG, OptionType.SHORT
 _BOOLEAN, _STRING, _LIST = OptionType.BOOLEAN, OptionType.STRING, OptionType.LIST
 
 _ROWS: Mapping[str, tuple[Row, ...]] = {
-    NO_TRANSACTIONS: (
-        ("transaction.state.log.num.partitions", _INT, "50", "Partitions of the topic of transactions."),
-        ("transaction.state.log.replication.factor", _SHORT, "3", "Replicas of the topic of transactions."),
-        ("transaction.state.log.min.isr", _INT, "2", "In-sync replicas that the topic of transactions needs."),
-        ("transaction.state.log.segment.bytes", _INT, "104857600", "Segment size of the topic of transactions."),
-        ("transaction.state.log.load.buffer.size", _INT, "5242880", "Bytes that are read at once when transactions are loaded."),
-        ("transaction.max.timeout.ms", _INT, "900000", "The longest timeout a transactional producer may ask for."),
-        ("transactional.id.expiration.ms", _INT, "604800000", "How long a silent transactional id is remembered."),
-        (
-            "transaction.abort.timed.out.transaction.cleanup.interval.ms",
-            _INT,
-            "10000",
-            "How often transactions are ended that take too long.",
-        ),
-        (
-            "transaction.remove.expired.transaction.cleanup.interval.ms",
-            _INT,
-            "3600000",
-            "How often silent transactional ids are looked for.",
-        ),
-        ("transaction.partition.verification.enable", _BOOLEAN, "true", "Whether a partition's part in a transaction is checked."),
-        ("add.partitions.to.txn.retry.backoff.ms", _INT, "20", "Pause before a partition is added to a transaction again."),
-        ("add.partitions.to.txn.retry.backoff.max.ms", _INT, "100", "How long a partition is tried to be added to a transaction."),
-    ),
     NO_SHARE_GROUPS: (
         ("share.coordinator.state.topic.num.partitions", _INT, "50", "Partitions of the topic of share groups."),
         ("share.coordinator.state.topic.replication.factor", _SHORT, "3", "Replicas of the topic of share groups."),
         ("share.coordinator.state.topic.min.isr", _SHORT, "2", "In-sync replicas that the topic of share groups needs."),
         ("share.coordinator.state.topic.segment.bytes", _INT, "104857600", "Segment size of the topic of share groups."),
     ),
-    ONE_REPLICA: (
-        ("replica.selector.class", _STRING, None, "Which replica a consumer is sent to read from."),
-        ("leader.replication.throttled.rate", _LONG, None, "Bytes a second that throttled replicas may be read at."),
-        ("follower.replication.throttled.rate", _LONG, None, "Bytes a second that throttled replicas may be written at."),
-        ("replica.alter.log.dirs.io.max.bytes.per.second", _DOUBLE, None, "Bytes a second at which partitions move between directories."),
+    _MOVES: (
         ("num.replica.alter.log.dirs.threads", _INT, None, "Threads that move partitions between directories."),
-        ("replication.quota.window.num", _INT, "11", "Samples that the throttle of replication keeps."),
-        ("replication.quota.window.size.seconds", _INT, "1", "Length of a sample of the throttle of replication."),
         ("alter.log.dirs.replication.quota.window.num", _INT, "11", "Samples that the throttle of moves keeps."),
         ("alter.log.dirs.replication.quota.window.size.seconds", _INT, "1", "Length of a sample of the throttle of moves."),
+    ),
+    _NO_SAMPLES: (
+        ("replication.quota.window.num", _INT, "11", "Samples that the throttle of replication keeps."),
+        ("replication.quota.window.size.seconds", _INT, "1", "Length of a sample of the throttle of replication."),
     ),
     _ONE_LOOP: (
         ("num.network.threads", _INT, "3", "Threads that read requests and send answers."),
@@ -132,12 +106,9 @@ _ROWS: Mapping[str, tuple[Row, ...]] = {
 _DYNAMIC = frozenset(
     {
         "background.threads",
-        "follower.replication.throttled.rate",
-        "leader.replication.throttled.rate",
         "num.io.threads",
         "num.network.threads",
         "num.recovery.threads.per.data.dir",
-        "replica.alter.log.dirs.io.max.bytes.per.second",
         "transaction.partition.verification.enable",
     }
 )

@@ -44,6 +44,8 @@ MAGIC_POSITION: Final = 16
 CRC_POSITION: Final = 17
 CRC_START: Final = 21
 """From here on, which is where the attributes are, the CRC covers everything."""
+FLAGS_POSITION: Final = 22
+"""The lower half of the attributes: codec, TRANSACTIONAL, CONTROL."""
 _MAX_TIMESTAMP_POSITION: Final = 35
 
 MAGIC: Final = 2

@@ -23,6 +23,7 @@ from millstream.wire.batch import (
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     NO_TIMESTAMP,
+    TRANSACTIONAL,
     BatchHeader,
     checked_header,
     seal,
@@ -155,6 +156,26 @@ def _walk(payload: Buffer, header: BatchHeader, from_timestamp: int) -> Iterator
         raise InvalidRecord(f"the {header.record_count} records of a batch end at byte {position} of {length}")
 
 
+def records_at(payload: Buffer, numbers: Iterable[int]) -> bytes:
+    """The records of these numbers, which grow, of records that were walked before: from one size to the next."""
+    view, parts = memoryview(payload), []
+    position = number = start = 0
+    for wanted in numbers:
+        while number <= wanted:
+            start = position
+            size = payload[position]
+            if size < 0x80:
+                position += 1 + (size >> 1)
+            elif (more := payload[position + 1]) < 0x80:
+                position += 2 + ((size + ((more - 1) << 7)) >> 1)
+            else:
+                size, position = read_unsigned_varint(payload, position)
+                position += size >> 1
+            number += 1
+        parts.append(view[start:position])
+    return b"".join(parts)
+
+
 def walk_headers(payload: Buffer, position: int, end: int) -> Iterator[tuple[int, int, int, int]]:
     """Start and stop of the key and of the value (a start of -1 is null) of each header of a record, from where its value stops."""
     try:
@@ -244,16 +265,19 @@ def encode_batch(
     return seal(header, compress(payload, codec))
 
 
-def encode_key_values(pairs: Sequence[KeyValue], *, timestamp: int, codec: Codec = Codec.NONE) -> bytes:
+def encode_key_values(
+    pairs: Sequence[KeyValue], *, timestamp: int, codec: Codec = Codec.NONE, transaction: ProducerStamp | None = None
+) -> bytes:
     """One batch of the pairs, in their order, all of the same time; a value of None is a tombstone."""
     records = b"".join([encode_record(number, key, value) for number, (key, value) in enumerate(pairs)])
-    return batch_of(records, count=len(pairs), timestamp=timestamp, codec=codec)
+    return batch_of(records, count=len(pairs), timestamp=timestamp, codec=codec, transaction=transaction)
 
 
-def batch_of(records: bytes, *, count: int, timestamp: int, codec: Codec = Codec.NONE) -> bytes:
-    """One batch of records that are encoded already and all have the same time."""
+def batch_of(records: bytes, *, count: int, timestamp: int, codec: Codec = Codec.NONE, transaction: ProducerStamp | None = None) -> bytes:
+    """One batch of records that are encoded already and all have the same time; in the transaction of a producer, if there is one."""
     payload = records if codec is Codec.NONE else compress(records, codec)
-    return sealed_header((codec, count - 1, timestamp, timestamp, NO_PRODUCER_ID, -1, NO_SEQUENCE, count), payload) + payload
+    attributes = codec if transaction is None else codec | TRANSACTIONAL
+    return sealed_header((attributes, count - 1, timestamp, timestamp, *(transaction or NO_PRODUCER), count), payload) + payload
 
 
 def recompressed(header: BatchHeader, payload: Buffer, *, codec: Codec, level: int | None = None) -> bytes:

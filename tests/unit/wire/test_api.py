@@ -1,12 +1,14 @@
 import subprocess
 import sys
 
+import pytest
 from kio.schema.index import api_key_map, schema_name_map
 
 from codegen.kio_schema import entity_class
 from millstream.wire.api import API_VERSIONS, NEVER, OWN_KEYS, ApiKey, has_flexible_response_header, is_flexible
 
 
+@pytest.mark.slow
 def test_the_table_of_keys_and_versions_is_kios() -> None:
     assert {key.value: key.name.lower() for key in ApiKey if key not in OWN_KEYS} == dict(api_key_map)
     for key, name in api_key_map.items():

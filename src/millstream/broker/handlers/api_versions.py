@@ -34,11 +34,11 @@ class Feature(NamedTuple):
     finalized: int
 
 
-FEATURES = (Feature("group.version", 0, 1, 1),)
-"""What this broker can do beyond single APIs (KIP-584): only what works. `group.version` 1 is the consumer group protocol of KIP-848.
+FEATURES = (Feature("group.version", 0, 1, 1), Feature("transaction.version", 0, 2, 2))
+"""What this broker can do beyond single APIs (KIP-584): only what works. `group.version` 1 is the consumer group protocol of KIP-848,
+`transaction.version` 2 the transactions of KIP-890: each has an epoch of its own, and partitions are added by the broker that writes.
 
-There is no `transaction.version` before there are transactions, and never a `metadata.version` or `kraft.version`: these number the
-formats of Kafka's metadata log, which does not exist here.
+There is never a `metadata.version` or `kraft.version`: these number the formats of Kafka's metadata log, which does not exist here.
 """
 FINALIZED_EPOCH = 0
 """Kafka counts the changes of finalized levels; here they never change."""

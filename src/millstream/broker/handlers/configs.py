@@ -7,14 +7,16 @@ its own options are meant, sees to its loggers itself, and passes the rest on. L
 of which there are none. 1: all kinds (KIP-1142).
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from millstream.broker.cluster.config_resources import ConfigResource
 from millstream.broker.cluster.forwarding import DEFAULT_TIMEOUT_MS, RequestForwarding
 from millstream.broker.failures import as_kafka_error, error_fields
 from millstream.broker.network.api import Fields, Forwarding, Later, Request, api
+from millstream.client.portions import portions
 from millstream.coordination.cluster_view import DEFAULT_BROKER
 from millstream.coordination.cluster_watcher import Stale
 from millstream.errors import InvalidRequest, KafkaError, UnsupportedVersion
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from millstream.wire.responses.incremental_alter_configs import IncrementalAlterConfigsResponse
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+ALTERED_AT_ONCE: Final = 50
 
 Alter = Callable[[ConfigResource, "AlteredResource", bool], Awaitable[None]]
 
@@ -128,7 +131,8 @@ class ConfigsFamily:
         named = Counter((resource.type, resource.name) for resource in resources)
         responses: dict[int, Fields] = {}
         for_controller: dict[int, AlteredResource] = {}
-        for number, resource in enumerate(resources):
+
+        async def alter_one(number: int, resource: AlteredResource) -> None:
             try:
                 times = named[resource.type, resource.name]
                 if times > 1:
@@ -138,11 +142,15 @@ class ConfigsFamily:
                 if kind.needs_controller and not request.is_forwarded:
                     kind.check_asked_here(resource.name)
                     for_controller[number] = resource
-                    continue
+                    return
                 await alter(kind, resource, validate_only)
                 responses[number] = _outcome(resource, None)
             except Exception as error:
                 responses[number] = _outcome(resource, as_kafka_error(error))
+
+        # Each write is waited for until the brokers' view shows it: one after the other, that would be seconds for a hundred topics.
+        for some in portions(enumerate(resources), ALTERED_AT_ONCE):
+            await asyncio.gather(*(alter_one(number, resource) for number, resource in some))
         if for_controller:
             outcomes = await self._pass_on(request, list(for_controller.values()), validate_only=validate_only)
             responses |= zip(for_controller, outcomes, strict=True)

@@ -3,35 +3,39 @@
 ElectLeaders 0-2. 1: kind of election (KIP-460), an error of its own for the whole. AlterPartitionReassignments 0-1 (KIP-455). 1: whether
 the number of replicas may change. ListPartitionReassignments 0.
 
-Leaders are elected by the controller; another broker refuses (requests are forwarded before they come here). A partition stays on the
-brokers that it was created on: a reassignment to the present replicas is done at once and any other is refused, and none is ever under way.
+All of it is decided by the controller; another broker refuses (requests are forwarded before they come here). A reassignment is answered
+when it has begun; ListPartitionReassignments says what is under way (`cluster.reassignment`). Both may be about thousands of partitions:
+their answers are put together in turns of the loop (`loop_turns`).
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
 
-from millstream.admin_errors import NoReassignmentInProgress
 from millstream.broker.cluster.active_controller import ActiveController
 from millstream.broker.failures import as_kafka_error, error_fields
-from millstream.broker.network.api import Fields, Forwarding, Later, Request, api
-from millstream.cluster.placement import check_assignment
+from millstream.broker.network.api import Fields, Forwarding, Later, Reply, Request, api
+from millstream.broker.storage.loop_turns import TaskTurns, in_turns
 from millstream.coordination.cluster_view import ClusterView
 from millstream.coordination.partition_state import NO_LEADER, PartitionState
-from millstream.errors import InvalidReplicaAssignment, InvalidRequest, KafkaError, RequestTimedOut, UnknownTopicOrPartition
+from millstream.errors import InvalidRequest, KafkaError, RequestTimedOut
 from millstream.topic_partition import TopicPartition
 from millstream.wire.api import ApiKey
+from millstream.wire.last_array import framed_with_elements, with_elements
+from millstream.wire.message_writer import message_writer
+from millstream.wire.schema import schema_at
 
 if TYPE_CHECKING:
     from millstream.wire.requests.alter_partition_reassignments import AlterPartitionReassignmentsRequest
     from millstream.wire.requests.elect_leaders import ElectLeadersRequest
+    from millstream.wire.requests.list_partition_reassignments import ListPartitionReassignmentsRequest
 
 PREFERRED = 0
 UNCLEAN = 1
 
 
 class LeadershipFamily:
-    """Asks the controller of this broker for leaders; what is about replicas is answered from the current view."""
+    """Asks the controller of this broker."""
 
     def __init__(self, view: Callable[[], ClusterView], active: ActiveController) -> None:
         self._view = view
@@ -74,48 +78,86 @@ class LeadershipFamily:
         ]
 
     @api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, forwarding=Forwarding.WHOLE)
-    def alter_partition_reassignments(self, request: Request) -> Fields:
-        """Accept the replicas that a partition has, refuse all others."""
-        message: AlterPartitionReassignmentsRequest = request.decode()
-        responses = []
-        for topic in message.topics:
-            partitions = [
-                {"partition_index": one.partition_index, **self._reassignment(topic.name, one.partition_index, one.replicas)}
-                for one in topic.partitions
-            ]
-            responses.append({"name": topic.name, "partitions": partitions})
-        may_change = message.allow_replication_factor_change
-        return {**error_fields(None), "allow_replication_factor_change": may_change, "responses": responses}
+    def alter_partition_reassignments(self, request: Request) -> Coroutine[Any, Any, Reply]:
+        """Begin to move partitions to other brokers, or take that back (`replicas` null); or say why not."""
+        return self._alter_reassignments(request, request.decode())
 
-    def _reassignment(self, topic: str, index: int, replicas: Sequence[int] | None) -> dict[str, object]:
+    async def _alter_reassignments(self, request: Request, message: "AlterPartitionReassignmentsRequest") -> Reply:
+        from millstream.wire.responses.alter_partition_reassignments import REASSIGNABLE_PARTITION_RESPONSE, REASSIGNABLE_TOPIC_RESPONSE
+
+        turns = TaskTurns()
+        targets: dict[TopicPartition, Sequence[int] | None] = {}
+        for topic in message.topics:
+            async for some in in_turns(topic.partitions, turns):
+                targets.update((TopicPartition(topic.name, one.partition_index), one.replicas) for one in some)
+        fields: dict[str, object] = {"allow_replication_factor_change": message.allow_replication_factor_change, "responses": []}
         try:
-            state = self._partition(topic, index)
-            if replicas is None:
-                raise NoReassignmentInProgress(f"{topic}-{index} is not being moved")
-            check_assignment({index: replicas}, list(self._view().brokers), first_partition=index)
-            if tuple(replicas) != state.replicas:
-                raise InvalidReplicaAssignment(f"{topic}-{index} stays on {list(state.replicas)}: partitions cannot be moved yet")
+            async with asyncio.timeout(max(message.timeout_ms, 1) / 1000):
+                answers = await self._active.reassign(targets, may_grow=message.allow_replication_factor_change)
         except Exception as error:
-            return error_fields(as_kafka_error(error))
-        return error_fields(None)
+            return {**_failure(error), **fields}
+        encode = message_writer(schema_at(REASSIGNABLE_PARTITION_RESPONSE, request.api_version, is_flexible=True))
+        encode_topic = message_writer(schema_at(REASSIGNABLE_TOPIC_RESPONSE, request.api_version, is_flexible=True))
+        topics: list[bytes] = []
+        for topic in message.topics:
+            partitions: list[bytes] = []
+            async for some in in_turns(topic.partitions, turns):
+                partitions += [
+                    encode({"partition_index": one.partition_index, **_outcome(answers[TopicPartition(topic.name, one.partition_index)])})
+                    for one in some
+                ]
+            topics.append(with_elements(encode_topic({"name": topic.name, "partitions": []}), partitions))
+        return [framed_with_elements(request.encode({**error_fields(None), **fields}), topics)]
 
     @api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, forwarding=Forwarding.WHOLE)
-    def list_partition_reassignments(self, request: Request) -> Fields:
-        """None: no partition is ever being moved."""
-        request.decode()
-        return {**error_fields(None), "topics": []}
+    def list_partition_reassignments(self, request: Request) -> Coroutine[Any, Any, Reply]:
+        """The partitions that are being moved: all, or those of them that are named."""
+        return self._list_reassignments(request, request.decode())
 
-    def _partition(self, topic: str, index: int) -> PartitionState:
-        found = self._view().topics.get(topic)
-        if found is None:
-            raise UnknownTopicOrPartition(f"topic {topic!r} does not exist")
-        if not 0 <= index < len(found.partitions):
-            raise UnknownTopicOrPartition(f"topic {topic!r} has no partition {index}")
-        return found.partitions[index]
+    async def _list_reassignments(self, request: Request, message: "ListPartitionReassignmentsRequest") -> Reply:
+        from millstream.wire.responses.list_partition_reassignments import (
+            ONGOING_PARTITION_REASSIGNMENT,
+            ONGOING_TOPIC_REASSIGNMENT,
+        )
+
+        try:
+            async with asyncio.timeout(max(message.timeout_ms, 1) / 1000):
+                found = await self._active.reassignments()
+        except Exception as error:
+            return {**_failure(error), "topics": []}
+        encode = message_writer(schema_at(ONGOING_PARTITION_REASSIGNMENT, request.api_version, is_flexible=True))
+        encode_topic = message_writer(schema_at(ONGOING_TOPIC_REASSIGNMENT, request.api_version, is_flexible=True))
+        listed: dict[str, list[bytes]] = {}
+        async for some in in_turns(sorted(found) if message.topics is None else _named(message)):
+            for name in some:
+                if name in found:
+                    listed.setdefault(name.topic, []).append(encode(_reassignment(name.partition, found[name])))
+        topics = [with_elements(encode_topic({"name": name, "partitions": []}), partitions) for name, partitions in listed.items()]
+        return [framed_with_elements(request.encode({**error_fields(None), "topics": []}), topics)]
 
 
 def _outcome(answer: PartitionState | KafkaError) -> dict[str, object]:
     return error_fields(answer if isinstance(answer, KafkaError) else None)
+
+
+def _failure(error: Exception) -> dict[str, object]:
+    """The error of a request as a whole."""
+    if isinstance(error, TimeoutError):
+        error = RequestTimedOut("the controller did not finish within the time that the request gives; what it began goes on")
+    return error_fields(as_kafka_error(error))
+
+
+def _named(message: "ListPartitionReassignmentsRequest") -> list[TopicPartition]:
+    return [TopicPartition(topic.name, index) for topic in message.topics or () for index in topic.partition_indexes]
+
+
+def _reassignment(index: int, state: PartitionState) -> dict[str, object]:
+    return {
+        "partition_index": index,
+        "replicas": state.replicas,
+        "adding_replicas": state.adding_replicas,
+        "removing_replicas": state.removing_replicas,
+    }
 
 
 def _is_led(state: PartitionState, kind: int) -> bool:

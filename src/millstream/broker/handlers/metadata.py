@@ -9,10 +9,10 @@ alive are offline (version 0, which cannot say so, leaves them out: REPLICA_NOT_
 is alive is named as one: all of them pass on what it is needed for.
 
 A topic that is created because a client asked for it is answered once it is there: clients need not ask again. That goes for the topic of
-committed offsets too; the topic of transactions is not there before they are.
+committed offsets and for that of transactions, too.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -22,7 +22,7 @@ from millstream.broker.network.api import Fields, Later, Request, api
 from millstream.cluster.topic_access import check_creation_on_demand
 from millstream.coordination.cluster_view import ClusterView, TopicState
 from millstream.coordination.partition_state import NO_LEADER, PartitionState
-from millstream.coordination.topic_names import INTERNAL_TOPICS, OFFSETS_TOPIC, check_name
+from millstream.coordination.topic_names import INTERNAL_TOPICS, check_name
 from millstream.errors import (
     CoordinatorNotAvailable,
     InvalidRequest,
@@ -59,11 +59,12 @@ class MetadataFamily:
     """Answers from the current view."""
 
     def __init__(
-        self, view: Callable[[], ClusterView], on_demand: TopicsOnDemand, *, create_offsets_topic: Callable[[Request], Awaitable[None]]
+        self, view: Callable[[], ClusterView], on_demand: TopicsOnDemand, *, create: Mapping[str, Callable[[Request], Awaitable[None]]]
     ) -> None:
+        """`create` has, by name, the internal topics that are made because they are asked for, and what makes them."""
         self._view = view
         self._on_demand = on_demand
-        self._create_offsets_topic = create_offsets_topic
+        self._create_internal = create
 
     @api(ApiKey.METADATA, 0, 13)
     def metadata(self, request: Request) -> Fields | Later:
@@ -91,8 +92,8 @@ class MetadataFamily:
         creatable = []
         for name in dict.fromkeys(names):
             try:
-                if name == OFFSETS_TOPIC:
-                    await self._create_offsets_topic(request)
+                if name in self._create_internal:
+                    await self._create_internal[name](request)
                 else:
                     check_creation_on_demand(name)
                     creatable.append(name)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from millstream.broker.deadlines import Deadline, Deadlines
 from millstream.broker.handlers.leader_hints import LeaderHints
-from millstream.broker.handlers.pending_commit import timed_out, why_not_acknowledged
+from millstream.broker.handlers.pending_commit import timed_out
 from millstream.broker.handlers.produce_answer import Asked, encode_answer, refused
 from millstream.broker.network.connection import Connection, PendingReply
 from millstream.broker.network.request_times import PRODUCE
@@ -80,7 +80,7 @@ class RunAnswers:
     def _settle(self, watermark: Watermark, error: KafkaError | None) -> None:
         """The wait for one partition is over: what is committed of it is acknowledged, the rest has the error."""
         for wait in self._waits.pop(watermark):
-            own = error if wait.last_offset >= watermark.value else why_not_acknowledged(wait.partition, self._asked.acks)
+            own = error if wait.last_offset >= watermark.value else wait.partition.why_not_acknowledged(self._asked.acks)
             if own is not None:
                 answer = TopicProduced(self._topic.name, self._topic.topic_id, [refused(wait.partition_index, own)])
                 asked = self._asked._replace(correlation_id=wait.correlation_id)

@@ -17,7 +17,9 @@ from typing import Any, BinaryIO, Final, NamedTuple
 PARTITIONS: Final = "partitions"
 GROUPS: Final = "groups"
 BROKER: Final = "broker"
-_SIZE: Final = struct.Struct("<I")
+END: Final = "end"
+"""After the samples of several brokers: the numbers of all of them, of which some may be down."""
+PART_SIZE: Final = struct.Struct("<I")
 
 
 class PartitionSample(NamedTuple):
@@ -40,6 +42,9 @@ class PartitionSample(NamedTuple):
     failed_produces: int
     fetch_requests: int
     failed_fetches: int
+    adding: int = 0
+    """How many of the replicas are new, and not finished."""
+    is_reassigning: bool = False
 
 
 class GroupSample(NamedTuple):
@@ -68,6 +73,7 @@ class BrokerSample(NamedTuple):
     """By the names of Kafka's metrics (`sampler`)."""
     requests: Mapping[str, Sequence[int]]
     """The buckets of `request_times`, by the name of the request."""
+    process_id: int = 0
 
 
 class Sample(NamedTuple):
@@ -76,28 +82,60 @@ class Sample(NamedTuple):
     broker: BrokerSample
     partitions: Sequence[PartitionSample]
     groups: Sequence[GroupSample]
+    parts: "Sequence[Sample]" = ()
+    """The samples of several brokers that this one is made of (`monitoring.several`)."""
+    ended: Sequence[PartitionSample] = ()
+    """What those of them that were ended had counted, a row for each topic."""
+
+    @property
+    def led(self) -> list[PartitionSample]:
+        """The partitions that are led where this was taken."""
+        if self.parts:
+            return [row for part in self.parts for row in part.led]
+        return [row for row in self.partitions if row.leader == self.broker.node_id]
 
 
 def encode_part(kind: str, rows: list[Any]) -> bytes:
     """A part with rows of plain tuples, in the order of the fields above."""
     data = marshal.dumps((kind, rows))
-    return _SIZE.pack(len(data)) + data
+    return PART_SIZE.pack(len(data)) + data
+
+
+def decode_part(data: bytes) -> tuple[str, list[Any]]:
+    """Kind and rows of a part, without the size before it."""
+    kind, rows = marshal.loads(data)  # noqa: S302 -- written by a process that started this one, or that this one started
+    return kind, rows
 
 
 def read_sample(stream: BinaryIO) -> Sample | None:
     """The next whole sample; None when the broker has closed its end of the pipe."""
+    sample = _read(stream)
+    return sample if isinstance(sample, Sample) else None
+
+
+def read_several(stream: BinaryIO) -> tuple[list[Sample], list[int]] | None:
+    """The next samples of several brokers, and the numbers of all of them; None as above."""
+    samples: list[Sample] = []
+    while isinstance(sample := _read(stream), Sample):
+        samples.append(sample)
+    return None if sample is None else (samples, sample)
+
+
+def _read(stream: BinaryIO) -> Sample | list[int] | None:
     partitions: list[PartitionSample] = []
     groups: list[GroupSample] = []
     while True:
-        head = stream.read(_SIZE.size)
-        size = _SIZE.unpack(head)[0] if len(head) == _SIZE.size else 0
+        head = stream.read(PART_SIZE.size)
+        size = PART_SIZE.unpack(head)[0] if len(head) == PART_SIZE.size else 0
         data = stream.read(size)
         if not data or len(data) < size:
             return None
-        kind, rows = marshal.loads(data)  # noqa: S302 -- written by the process that started this one
+        kind, rows = decode_part(data)
         if kind == PARTITIONS:
             partitions += map(PartitionSample._make, rows)
         elif kind == GROUPS:
             groups += map(GroupSample._make, rows)
+        elif kind == END:
+            return list(rows)
         else:
             return Sample(BrokerSample._make(rows[0]), partitions, groups)

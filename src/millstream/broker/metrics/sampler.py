@@ -6,7 +6,8 @@ owner and a line here.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sized
 from typing import Any, Final
 
 from millstream.broker.cluster.membership import ClusterMembership
@@ -15,6 +16,7 @@ from millstream.broker.handlers.fetch_sessions import FetchSessions
 from millstream.broker.metrics.sample import BROKER, GROUPS, PARTITIONS, encode_part
 from millstream.broker.network.listener import Listener
 from millstream.broker.network.request_times import request_name
+from millstream.broker.replication.replication_quotas import ReplicationQuotas
 from millstream.broker.storage.loop_turns import in_turns
 from millstream.broker.storage.storage import Storage
 from millstream.cluster.partition import Partition
@@ -37,14 +39,19 @@ class Sampler:
         cluster: ClusterMembership,
         fetch_sessions: FetchSessions,
         *,
+        quotas: ReplicationQuotas,
+        waiting_markers: Sized,
         node_id: int,
         has_lease: Callable[[], bool],
     ) -> None:
+        """`waiting_markers`: the transactions whose markers cannot be delivered for now."""
         self._storage = storage
         self._listener = listener
         self._groups = groups
         self._cluster = cluster
         self._fetch_sessions = fetch_sessions
+        self._quotas = quotas
+        self._waiting_markers = waiting_markers
         self._node_id = node_id
         self._has_lease = has_lease
 
@@ -62,8 +69,15 @@ class Sampler:
         received = sum(connection.bytes_received for connection in listener.connections)
         return {
             "kafka.controller:type=KafkaController,name=ActiveControllerCount": int(self._cluster.active.is_active),
+            "kafka.coordinator.transaction:type=TransactionMarkerChannelManager,name=UnknownDestinationQueueSize": len(
+                self._waiting_markers
+            ),
             "kafka.log:type=LogManager,name=OfflineLogDirectoryCount": len(logs.directories) - len(logs.online_directories),
             "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchSessions": len(self._fetch_sessions),
+            "kafka.server:type=FollowerReplication,name=byte-total": self._quotas.bytes_taken,
+            "kafka.server:type=FollowerReplication,name=throttled-total": self._quotas.times_not_asked,
+            "kafka.server:type=LeaderReplication,name=byte-total": self._quotas.bytes_sent,
+            "kafka.server:type=LeaderReplication,name=throttled-total": self._quotas.times_not_sent,
             "kafka.server:type=socket-server-metrics,name=connection-count": len(listener.connections),
             "kafka.server:type=socket-server-metrics,name=incoming-byte-total": listener.bytes_of_closed + received,
         }
@@ -103,6 +117,7 @@ class Sampler:
             leaderless,
             dict(self.values()),
             requests,
+            os.getpid(),
         )
 
     def _why_not_ready(self) -> str:
@@ -126,7 +141,7 @@ def _row(partition: Partition) -> Row:
         state.preferred_leader,
         len(state.replicas),
         len(in_sync),
-        log.config.min_insync_replicas,
+        min(log.config.min_insync_replicas, len(state.replicas)),
         log.log_start_offset,
         partition.high_watermark.value,
         log.size_bytes,
@@ -137,6 +152,8 @@ def _row(partition: Partition) -> Row:
         partition.failed_produces,
         partition.fetch_requests,
         partition.failed_fetches,
+        len(state.adding_replicas),
+        state.is_reassigning,
     )
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,7 @@ from millstream.log.directories.manager import LogManager
 from tests.manual_clock import ManualClock
 from tests.unit.broker.handlers.desk import Desk
 from tests.unit.broker.handlers.session_reader import COUNT, STATE, CountingFamily, view
-from tests.unit.cluster.hosting import replicas_on, started_logs
+from tests.unit.cluster.hosting import replicas_on
 
 
 @pytest.fixture
@@ -28,13 +27,6 @@ def desk() -> Desk:
 def executor() -> Iterator[ThreadPoolExecutor]:
     with ThreadPoolExecutor(1) as executor:
         yield executor
-
-
-@pytest.fixture
-def logs(tmp_path: Path) -> Iterator[LogManager]:
-    logs = started_logs(tmp_path)
-    yield logs
-    logs.close()
 
 
 def config_of(topic: TopicState) -> LogConfig:

@@ -50,6 +50,12 @@ class Desk:
         """It is not used any more."""
         self.lane = None
 
+    def hold(self, kept_bytes: int = 0) -> None:
+        """Nothing comes behind a request."""
+
+    def release(self, kept_bytes: int = 0) -> None:
+        """Nothing was held."""
+
     def send_completed(self) -> None:
         """An answer is ready."""
         self.answered.set()

@@ -25,7 +25,7 @@ from tests.batches import encode_batch, encode_block, encode_record, now_ms
 from tests.connection import encode_request
 from tests.manual_clock import ManualClock
 from tests.unit.broker.conftest import Ends
-from tests.unit.broker.handlers.test_produce_run import TOPIC, answers, request, served
+from tests.unit.broker.handlers.produce_clients import TOPIC, answers, request, served
 from tests.waiting import eventually
 
 COMPACTED = LogConfig(cleanup_policy=frozenset({"compact"}))

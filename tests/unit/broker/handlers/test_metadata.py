@@ -19,6 +19,7 @@ from millstream.broker.network.router import Router
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import BrokerState, ClusterView, TopicState
 from millstream.coordination.partition_state import PartitionState
+from millstream.coordination.topic_names import OFFSETS_TOPIC
 from millstream.errors import (
     CoordinatorNotAvailable,
     InvalidRequest,
@@ -64,7 +65,7 @@ async def family(cluster: Cluster, creation: TopicCreation) -> MetadataFamily:
     await cluster.coordination.create(paths.CONTROLLER, b'{"broker_id": 1}')
     assert await cluster.watcher.until(lambda view: view.controller_id == 1, timeout_ms=LONG_MS)
     on_demand = TopicsOnDemand(forwarding, cluster.watcher, settings=settings)
-    return MetadataFamily(lambda: cluster.watcher.view, on_demand, create_offsets_topic=no_offsets_topic)
+    return MetadataFamily(lambda: cluster.watcher.view, on_demand, create={OFFSETS_TOPIC: no_offsets_topic})
 
 
 async def metadata(desk: Desk, family: MetadataFamily, *names: str, may_create: bool = False) -> Any:
@@ -176,7 +177,7 @@ BROKEN = ClusterView(brokers=LIVING, topics={"orders": TopicState("orders", UUID
 
 
 def describing(view: ClusterView) -> MetadataFamily:
-    return MetadataFamily(lambda: view, cast(TopicsOnDemand, None), create_offsets_topic=no_offsets_topic)
+    return MetadataFamily(lambda: view, cast(TopicsOnDemand, None), create={OFFSETS_TOPIC: no_offsets_topic})
 
 
 async def test_partitions_say_who_leads_and_what_is_offline(desk: Desk) -> None:

@@ -2,8 +2,8 @@ from io import BytesIO
 
 from millstream.broker.metrics.sample import BROKER, GROUPS, PARTITIONS, GroupSample, PartitionSample, encode_part, read_sample
 
-ROW = ("clicks", 0, 1, 1, 3, 2, 1, 5, 10, 1000, 10, 900, 20, 3, 0, 4, 0)
-BROKER_ROW: tuple[object, ...] = (1, "cluster", "", True, 3, {"clicks": 1}, 0, {}, {"Produce": [1, 2]})
+ROW = ("clicks", 0, 1, 1, 3, 2, 1, 5, 10, 1000, 10, 900, 20, 3, 0, 4, 0, 0, False)
+BROKER_ROW: tuple[object, ...] = (1, "cluster", "", True, 3, {"clicks": 1}, 0, {}, {"Produce": [1, 2]}, 4711)
 
 
 def test_sample_comes_out_of_the_pipe_in_parts() -> None:
