@@ -6,12 +6,13 @@ is described by its properties (`type=rest`, `uri=...`, `warehouse=...`), and `n
 
 import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NotInstalledError, RESTError
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 
 from millstream.errors import CommandFailed, UsageError
 from millstream.lake.place import normal_address
@@ -23,6 +24,8 @@ CATALOG_FILE: Final = "iceberg-catalog.db"
 DEFAULT_NAMESPACE: Final = "lake"
 _NAME: Final = "millstream"
 _NAMESPACE: Final = "namespace"
+# Two tables of a database, and the namespace.
+_THINGS_TO_MAKE: Final = 3
 
 
 def namespace_of(properties: Mapping[str, str]) -> str:
@@ -43,8 +46,7 @@ def open_catalog(to: str, properties: Mapping[str, str]) -> "Catalog":
             raise UsageError(f"to {to}: it cannot be a directory to write to: {error.strerror}.") from None
         given = {"type": "sql", "uri": f"sqlite:///{directory / CATALOG_FILE}", "warehouse": str(directory)}
     try:
-        catalog = load_catalog(_NAME, **given)
-        catalog.create_namespace_if_not_exists(namespace_of(properties))
+        catalog = _made_catalog(given, namespace_of(properties))
     except (ValueError, NotInstalledError) as error:
         raise UsageError(f"the catalog of the Iceberg tables cannot be opened: {error}") from None
     except (RESTError, SQLAlchemyError, OSError) as error:
@@ -52,6 +54,20 @@ def open_catalog(to: str, properties: Mapping[str, str]) -> "Catalog":
     if (engine := getattr(catalog, "engine", None)) is not None:
         # A catalog in a database has a pool of connections, which its readers do not know of: it is closed with its last reader.
         weakref.finalize(catalog, engine.dispose)
+    return catalog
+
+
+def _made_catalog(properties: Mapping[str, str], namespace: str) -> "Catalog":
+    """The catalog, with the namespace. What it is kept in another load may make between a look and our own making: then it is there at the next."""
+    for _ in range(_THINGS_TO_MAKE):
+        with suppress(OperationalError, IntegrityError):
+            return _catalog_with(properties, namespace)
+    return _catalog_with(properties, namespace)
+
+
+def _catalog_with(properties: Mapping[str, str], namespace: str) -> "Catalog":
+    catalog = load_catalog(_NAME, **properties)
+    catalog.create_namespace_if_not_exists(namespace)
     return catalog
 
 

@@ -1,5 +1,6 @@
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier, Thread
 from typing import Any
 
 import pyarrow as pa
@@ -48,6 +49,30 @@ def test_a_micro_batch_that_comes_again_is_left_out(lake: str, writer: IcebergWr
     assert numbers(lake) == [0, 1, 2, 3, 4]
     assert writer.positions("clicks", [0, 1]) == {0: 5}
     assert [(one.batch_id, one.ranges) for one in writer.batches("q", after=0)] == [(1, ((0, 3, 5),))]
+
+
+def test_of_loads_that_begin_at_the_same_moment_one_commits_and_the_other_is_told(tmp_path: Path) -> None:
+    """Also the catalog is made by both."""
+    for number in range(10):
+        lake, together, refused = str(tmp_path / str(number)), Barrier(2), []
+
+        def commit(name: str, lake: str = lake, together: Barrier = together, refused: list[str] = refused) -> None:
+            writer = IcebergWriter(lake, "clicks", catalog={})
+            mine = batch(writer.address, 0, 0, 3, query_id=name)
+            together.wait(30)
+            try:
+                writer.commit(mine, FILES)
+            except LoadConflict as error:
+                refused.append(str(error))
+
+        loads = [Thread(target=commit, args=(name,)) for name in ("one", "two")]
+        for load in loads:
+            load.start()
+        for load in loads:
+            load.join(60)
+        assert len(refused) == 1
+        assert "Another load has written to it" in refused[0]
+        assert numbers(lake) == [0, 1, 2]
 
 
 def test_a_micro_batch_without_rows_moves_the_table_on(lake: str, writer: IcebergWriter) -> None:
