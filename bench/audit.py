@@ -11,17 +11,17 @@ from bench.case import Bar, BenchError, Case, Context, Metric, Values
 from millstream.audit.archive import DAY_MS, Archive
 from millstream.audit.counter import Counter
 from millstream.audit.ledger import Bucket
-from millstream.audit.report import AUDIT_STATE_TOPIC, AUDIT_TOPIC, DEFAULT_BUCKET_MS, Kind, Origin
+from millstream.audit.reports.report import AUDIT_STATE_TOPIC, AUDIT_TOPIC, DEFAULT_BUCKET_MS, Kind, Origin
 from millstream.audit.summary import Selection, TopicAudit
 from millstream.audit.topic_head import Tier
 from millstream.audit.verdict import Place, Row, Verdict
 from millstream.auditor.log_counter import LogCounter
 from millstream.auditor.settings import AuditorSettings
 from millstream.auditor.snapshot import take_snapshot
-from millstream.cli.audit_page import audit_page
+from millstream.cli.audit.page import audit_page
+from millstream.client.admin.topic_creation import find_or_create
 from millstream.client.cluster import Cluster
-from millstream.client.produce import BatchFor
-from millstream.client.topic_creation import find_or_create
+from millstream.client.codecs.produce import BatchFor
 from millstream.topic_partition import TopicPartition
 from millstream.wire.compression import Codec
 from millstream.wire.records import KeyValue, Record, encode_batch, encode_key_values

@@ -8,7 +8,7 @@ from time import monotonic, perf_counter, sleep
 
 from bench.case import Bar, BenchError, Case, Context, Metric, Values
 from bench.measure import cpu_seconds, resident_bytes
-from millstream.cli.serve import DEFAULT_METRICS_INTERVAL_S
+from millstream.cli.serve.command import DEFAULT_METRICS_INTERVAL_S
 from tests.connection import API_VERSIONS, CREATE_TOPICS, Connection
 from tests.group_offsets import OFFSET_COMMIT, find
 from tests.monitoring.published import PublishingBroker

@@ -18,7 +18,7 @@ from bench.pipeline import LakeCase, registry_url
 from bench.spark_session import session
 from bench.topics import create_topic
 from millstream.client.cluster import Cluster
-from millstream.client.produce import BatchFor
+from millstream.client.codecs.produce import BatchFor
 from millstream.lake.delta_table import DeltaWriter
 from millstream.spark.jobs.load.load import start_load
 

@@ -24,7 +24,7 @@ from bench.peers.broker import Broker
 from bench.spark_session import connector_jars, session
 from bench.topics import create_topic
 from millstream.client.cluster import Cluster
-from millstream.client.produce import BatchFor
+from millstream.client.codecs.produce import BatchFor
 from millstream.wire.records import Record, encode_batch
 
 if TYPE_CHECKING:

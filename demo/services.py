@@ -19,8 +19,8 @@ from demo.abuse import ALERTS, METRICS
 from demo.events import SCHEMAS, SITE_TOPICS
 from demo.jobs import LAKE, spark_environment, write_job_files
 from demo.process import ROOT, DemoFailed, Process, wait_for
+from millstream.client.admin.topic_creation import find_or_create
 from millstream.client.cluster import Cluster
-from millstream.client.topic_creation import find_or_create
 from millstream.errors import UnknownTopicOrPartition
 from millstream.offset import LATEST
 from millstream.registry.client import RegistryClient

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from millstream import ConsumedMessage, SimpleConsumer
 from millstream.audit.counter import Counter
 from millstream.audit.ledger import Ledger
-from millstream.audit.report import AUDIT_TOPIC, Kind, Origin, Report
-from millstream.audit.report_json import decode_report
+from millstream.audit.reports.report import AUDIT_TOPIC, Kind, Origin, Report
+from millstream.audit.reports.report_json import decode_report
 from millstream.audit.verdict import Row, judge
 from millstream.errors import UnknownTopicOrPartition
 

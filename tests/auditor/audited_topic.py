@@ -4,13 +4,13 @@ import time
 from typing import Self
 
 from millstream.audit.counter import Counter
-from millstream.audit.report import AUDIT_TOPIC, DEFAULT_BUCKET_MS, Kind, Origin, Report
-from millstream.audit.report_json import encode_report
+from millstream.audit.reports.report import AUDIT_TOPIC, DEFAULT_BUCKET_MS, Kind, Origin, Report
+from millstream.audit.reports.report_json import encode_report
 from millstream.audited.audit_topic import AuditTopic
+from millstream.client.admin.topic_creation import find_or_create
 from millstream.client.cluster import Cluster
+from millstream.client.codecs.produce import BatchFor
 from millstream.client.key_partition import key_partition
-from millstream.client.produce import BatchFor
-from millstream.client.topic_creation import find_or_create
 from millstream.wire.compression import Codec
 from millstream.wire.records import Record, encode_batch, encode_key_values
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from millstream.audit.report import bucket_text
+from millstream.audit.reports.report import bucket_text
 from tests.auditor.audited_topic import AuditedTopic
 from tests.auditor.auditor_process import AuditorProcess, rows_of
 from tests.brokers import Broker, StartBroker

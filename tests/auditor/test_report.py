@@ -12,7 +12,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from millstream.audit.counter import Counter
-from millstream.audit.report import Kind, Origin, ReadRange
+from millstream.audit.reports.report import Kind, Origin, ReadRange
 from millstream.testing import Broker as InProcessBroker
 from millstream.wire.compression import Codec
 from tests.auditor.audited_topic import AuditedTopic

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from millstream.audit.report import AUDIT_TOPIC
+from millstream.audit.reports.report import AUDIT_TOPIC
 from millstream.auditor.cluster_auditor import ClusterAuditor
 from millstream.auditor.settings import AuditorSettings
 from millstream.auditor.state_log import Newest

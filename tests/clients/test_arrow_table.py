@@ -23,7 +23,7 @@ from millstream.arrow.field_encoding import field_encoder
 from millstream.arrow.row_builder import RowBuilder
 from millstream.arrow.range_decoder import RangeDecoder
 from millstream.client.cluster import Cluster
-from millstream.client.fetch import FetchFrom
+from millstream.client.codecs.fetch import FetchFrom
 from millstream.offset import LATEST
 from millstream.topic_partition import TopicPartition
 

@@ -15,7 +15,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from millstream import Message, MessageSet, Producer
-from millstream.audit.report import Kind
+from millstream.audit.reports.report import Kind
 from millstream.audit.verdict import Verdict
 from millstream.audited import aiokafka, kafka_python
 from millstream.audited import confluent_kafka as audited_confluent

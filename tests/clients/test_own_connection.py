@@ -8,9 +8,9 @@ import pytest
 from millstream.address import Address
 from millstream.client.async_connection import AsyncConnection
 from millstream.client.cluster import Cluster
+from millstream.client.codecs.fetch import FetchFrom, FetchRequest
+from millstream.client.codecs.produce import BatchFor, ProduceRequest
 from millstream.client.errors import BrokerUnavailable
-from millstream.client.fetch import FetchFrom, FetchRequest
-from millstream.client.produce import BatchFor, ProduceRequest
 from millstream.errors import CorruptMessage, OffsetOutOfRange, UnknownTopicOrPartition
 from millstream.offset import EARLIEST, LATEST, MAX_TIMESTAMP
 from millstream.topic_partition import TopicPartition

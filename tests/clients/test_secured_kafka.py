@@ -14,11 +14,11 @@ from millstream.address import parse_bootstrap_servers
 from millstream.audited.settings import AuditSettings
 from millstream.client.async_connection import AsyncConnection
 from millstream.client.cluster import Cluster
+from millstream.client.codecs.fetch import FetchFrom, FetchRequest
+from millstream.client.codecs.metadata import metadata_request
+from millstream.client.codecs.produce import BatchFor
 from millstream.client.errors import AuthenticationFailed, BrokerUnavailable
-from millstream.client.fetch import FetchFrom, FetchRequest
-from millstream.client.metadata import metadata_request
-from millstream.client.produce import BatchFor
-from millstream.client.security import ClientSecurity
+from millstream.client.security.client_security import ClientSecurity
 from tests.audit_reports import totals
 from tests.batches import encode_batch
 from tests.certificates import Authority

@@ -9,8 +9,8 @@ import pytest
 
 from millstream.clock import SystemClock
 from millstream.coordination.embedded import EmbeddedCoordination
+from millstream.coordination.ensemble.kazoo_adapter import KazooCoordination
 from millstream.coordination.interface import Coordination
-from millstream.coordination.kazoo_adapter import KazooCoordination
 from millstream.files import Files
 from millstream.zookeeper.keeper import TreeKeeper
 from millstream.zookeeper.server import CoordinationServer

@@ -16,7 +16,7 @@ from confluent_kafka import TopicPartition as Place
 from kio.schema.errors import ErrorCode
 
 from millstream.client.cluster import Cluster
-from millstream.client.fetch import FetchFrom
+from millstream.client.codecs.fetch import FetchFrom
 from tests.brokers import IS_KAFKA
 from tests.cluster.brokers import Brokers, KafkaBrokers
 from tests.cluster.brokers_on_tree import BrokersOnTree, brokers_on_tree

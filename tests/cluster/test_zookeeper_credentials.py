@@ -10,8 +10,8 @@ import pytest
 from kazoo.exceptions import NoAuthError
 
 from millstream.coordination import paths
+from millstream.coordination.ensemble.kazoo_adapter import KazooCoordination
 from millstream.coordination.interface import Create, SetData
-from millstream.coordination.kazoo_adapter import KazooCoordination
 from millstream.zookeeper.errors import ConnectionLost, NoAuth
 from tests.cluster.server_process import ServerProcess
 from tests.zookeeper_broker import tree_of
@@ -83,7 +83,7 @@ async def test_credentials_come_along_after_a_reconnect(owner: KazooCoordination
 
 
 async def test_credentials_are_not_logged_at_any_level(address: str, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "millstream.coordination.kazoo_client")
+    caplog.set_level(logging.DEBUG, "millstream.coordination.ensemble.kazoo_client")
     session = await KazooCoordination.connect(address, credentials=CREDENTIALS)
     await session.close()
     assert "Sending request" in caplog.text

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from millstream.coordination.ensemble.kazoo_adapter import KazooCoordination
 from millstream.coordination.interface import SessionState
-from millstream.coordination.kazoo_adapter import KazooCoordination
 from millstream.zookeeper.errors import ConnectionLost
 from tests.cluster.server_process import Ensemble, ServerProcess, missing_zookeeper
 from tests.waiting import eventually, wait_until
@@ -131,7 +131,7 @@ async def test_a_zookeeper_that_stands_still_for_longer_than_a_session_gives_the
 
 _STOPPED = """
 import asyncio, sys
-from millstream.coordination.kazoo_adapter import KazooCoordination
+from millstream.coordination.ensemble.kazoo_adapter import KazooCoordination
 
 async def main():
     coordination = await KazooCoordination.connect(sys.argv[1], session_timeout_ms=1500)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 
 from millstream import Consumer, Producer
-from millstream.audit.report import Kind
+from millstream.audit.reports.report import Kind
 from millstream.audited.settings import AuditSettings
 from millstream.audited.tier import Handled, Tier
 from millstream.paper.errors import ZooKeeperUnavailable

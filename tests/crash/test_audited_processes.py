@@ -9,7 +9,7 @@ import confluent_kafka
 import pytest
 
 from millstream import Producer
-from millstream.audit.report import Kind
+from millstream.audit.reports.report import Kind
 from millstream.audit.verdict import Row, Verdict
 from tests.audit_reports import read_reports, read_rows
 from tests.brokers import IS_KAFKA, MillstreamBroker

@@ -10,7 +10,7 @@ from demo.advice import advice, advice_while_running, shown
 from demo.process import ROOT, Process
 from demo.services import Services
 from millstream.cli.app import make_app
-from millstream.cli.serve import parse_flags
+from millstream.cli.serve.command import parse_flags
 
 
 @pytest.fixture

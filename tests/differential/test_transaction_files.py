@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from millstream.client.cluster import Cluster
-from millstream.client.fetch import READ_COMMITTED, FetchFrom
+from millstream.client.codecs.fetch import READ_COMMITTED, FetchFrom
 from millstream.coordinator_shard import CoordinatorRecord
 from millstream.files import Files
 from millstream.log.config import LogConfig

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from millstream.cli.serve import parse_flags
+from millstream.cli.serve.command import parse_flags
 from tests.documents.page import ROOT, Page
 from tests.documents.scratch_machine import ALONE, run_in_scratch_machine
 

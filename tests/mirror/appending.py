@@ -3,8 +3,8 @@
 from uuid import UUID
 
 from millstream.address import Address
+from millstream.client.codecs.mirror_append import MirrorAppend
 from millstream.client.connection import Connection
-from millstream.client.mirror_append import MirrorAppend
 from millstream.wire.mirror_append import MirrorPartition, MirrorTopic, PartitionMirrored
 from tests.batches import encode_batch
 from tests.brokers import Broker

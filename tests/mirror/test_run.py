@@ -12,8 +12,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from kio.schema.errors import ErrorCode
 
 from millstream import SimpleConsumer
-from millstream.audit.report import ANY_BUCKET, Kind
-from millstream.audit.report_json import decode_report
+from millstream.audit.reports.report import ANY_BUCKET, Kind
+from millstream.audit.reports.report_json import decode_report
 from millstream.mirror.clusters.side import Side
 from millstream.mirror.clusters.topic_admin import set_options
 from tests.batches import Record, encode_batch, encode_block, encode_record

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from kazoo.client import KazooClient
 
-from millstream.coordination.kazoo_adapter import KazooCoordination
+from millstream.coordination.ensemble.kazoo_adapter import KazooCoordination
 from millstream.paper.deduplicator import Deduplicator
 from millstream.paper.message import ConsumedMessage, Message
 from millstream.paper.producer import Producer

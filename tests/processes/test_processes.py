@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from millstream.client.admin.reassignment_admin import ReassignmentAdmin
+from millstream.client.admin.topic_creation import find_or_create
 from millstream.client.cluster import Cluster
-from millstream.client.reassignment_admin import ReassignmentAdmin
-from millstream.client.topic_creation import find_or_create
 from millstream.errors import UsageError
 from millstream.testing import Broker
 from millstream.topic_partition import TopicPartition as Place

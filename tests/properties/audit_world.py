@@ -13,7 +13,7 @@ from uuid import UUID
 
 from millstream.audit.counter import Counter
 from millstream.audit.offset_set import OffsetSet
-from millstream.audit.report import Count, Kind, Origin, ReadRange, Report
+from millstream.audit.reports.report import Count, Kind, Origin, ReadRange, Report
 
 BUCKET_MS = 600_000
 BUCKETS = (0, BUCKET_MS, 2 * BUCKET_MS)

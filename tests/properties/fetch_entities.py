@@ -4,8 +4,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from millstream.client.fetch import FetchFrom
-from millstream.client.replica_fetch import ReplicaWanted
+from millstream.client.codecs.fetch import FetchFrom
+from millstream.client.codecs.replica_fetch import ReplicaWanted
 
 
 def partition_fields(wanted: FetchFrom | ReplicaWanted) -> dict[str, int]:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.audit.offset_set import OffsetSet
-from millstream.audit.report_fields import offset_list, offset_set
+from millstream.audit.reports.report_fields import offset_list, offset_set
 
 OFFSETS = st.frozensets(st.integers(0, 60), max_size=40)
 

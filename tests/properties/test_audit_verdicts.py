@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from millstream.audit.judgement import TopicJudge
 from millstream.audit.ledger import Ledger
 from millstream.audit.ledger_fields import decode_bucket, decode_head, encode_bucket, encode_head
-from millstream.audit.report import Kind, Report
+from millstream.audit.reports.report import Kind, Report
 from millstream.audit.verdict import Row, Verdict, judge
 from tests.properties.audit_world import BUCKETS, CONSUMER, LIVE, MIRROR, NOW_MS, OFFLINE, PARTITIONS, PRODUCER, Message, World
 

@@ -4,7 +4,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.client.fetch import FetchAnswer, FetchedPartition, FetchFrom, FetchRequest
+from millstream.client.codecs.fetch import FetchAnswer, FetchedPartition, FetchFrom, FetchRequest
 from millstream.errors import MalformedFrame
 from millstream.wire.api import ApiKey
 from tests.properties.fetch_entities import damaged, if_given, partition_fields

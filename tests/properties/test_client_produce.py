@@ -4,7 +4,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.client.produce import BatchFor, ProduceAnswer, ProducedPartition, ProduceRequest
+from millstream.client.codecs.produce import BatchFor, ProduceAnswer, ProducedPartition, ProduceRequest
 from millstream.errors import MalformedFrame
 from millstream.wire.api import ApiKey
 from tests.properties.kio_entities import NUMBERS, entities, entity_of, kio_bytes, kio_schema

@@ -5,7 +5,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.client.replica_fetch import ReplicaFetchAnswer, ReplicaFetched, ReplicaFetchRequest, ReplicaWanted
+from millstream.client.codecs.replica_fetch import ReplicaFetchAnswer, ReplicaFetched, ReplicaFetchRequest, ReplicaWanted
 from millstream.errors import MalformedFrame
 from millstream.wire.api import ApiKey
 from tests.properties.fetch_entities import damaged, if_given, partition_fields

@@ -4,9 +4,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from millstream.broker.handlers.fetch_sessions import FetchSession, FetchSessions
+from millstream.broker.handlers.fetch.fetch_sessions import FetchSession, FetchSessions
 from millstream.errors import FetchSessionIdNotFound, InvalidFetchSessionEpoch, KafkaError
-from tests.unit.broker.handlers.test_fetch_sessions import request
+from tests.unit.broker.handlers.fetch.test_fetch_sessions import request
 
 MAX_SESSIONS = 3
 MIN_IDLE_MS = 50

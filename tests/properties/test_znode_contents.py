@@ -26,8 +26,8 @@ from millstream.coordination.topic_header import TopicHeader
 from millstream.errors import CoordinatorLoadInProgress
 from millstream.files import Files
 from millstream.log.directories.known_directories import KnownDirectories
-from millstream.paper.assignment import read_subscription
-from millstream.paper.group_registry import read_offset
+from millstream.paper.groups.assignment import read_subscription
+from millstream.paper.groups.group_registry import read_offset
 from millstream.transactions.producer_ids import ProducerIds
 from tests.manual_clock import ManualClock
 

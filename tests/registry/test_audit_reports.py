@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 from millstream import Message, Producer
-from millstream.audit.report import AUDIT_TOPIC, Kind
-from millstream.audit.report_fields import report_of
+from millstream.audit.reports.report import AUDIT_TOPIC, Kind
+from millstream.audit.reports.report_fields import report_of
 from millstream.audited.settings import AuditSettings
 from millstream.json_object import JsonObject
 from millstream.registry.avro_deserializer import AvroDeserializer

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from millstream.cluster.controller_machine import NO_EPOCH, BrokerLife, ControllerMachine, Decision
-from millstream.cluster.leader_election import ElectionRules
+from millstream.cluster.controller.controller_machine import NO_EPOCH, BrokerLife, ControllerMachine, Decision
+from millstream.cluster.controller.leader_election import ElectionRules
 from millstream.cluster.replica_set import ReplicaSet
 from millstream.cluster.truncation import truncation_offset
 from millstream.coordination.lease import Lease

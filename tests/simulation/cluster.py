@@ -5,7 +5,7 @@ Three brokers keep the partition; with an operator there are five, and it is mov
 
 from collections.abc import Callable, Mapping
 
-from millstream.cluster.leader_election import ElectionRules
+from millstream.cluster.controller.leader_election import ElectionRules
 from millstream.coordination.partition_state import PartitionState
 from tests.simulation.broker import Broker, Bugs
 from tests.simulation.disk import Disk

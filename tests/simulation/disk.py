@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from millstream.cluster.controller_machine import NO_EPOCH
+from millstream.cluster.controller.controller_machine import NO_EPOCH
 from millstream.log.leader_epochs import LeaderEpochs
 
 Entry = tuple[int, int]

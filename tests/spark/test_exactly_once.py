@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from millstream.client.admin.transaction_admin import TransactionAdmin
 from millstream.client.cluster import Cluster
 from millstream.client.errors import DeliveryFailed
-from millstream.client.transaction_admin import TransactionAdmin
 from millstream.client.transactions import OpenTransaction, Transactions
 from millstream.errors import OffsetMetadataTooLarge
 from millstream.spark import worker_connections

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from millstream.client.admin.transaction_admin import TransactionAdmin
 from millstream.client.cluster import Cluster
-from millstream.client.transaction_admin import TransactionAdmin
 from tests.brokers import Broker, KafkaBroker
 from tests.spark.cluster_fixtures import ROOT
 from tests.spark.dying_commits import STEPS, DyingCommits

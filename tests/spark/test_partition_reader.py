@@ -9,8 +9,8 @@ from millstream.arrow.data_loss import DataLoss
 from millstream.arrow.kernels.record_kernel import WITH_VALUE
 from millstream.arrow.partition_reader import PartitionReader
 from millstream.client.cluster import Cluster
-from millstream.client.list_offsets import OffsetAndTime
-from millstream.client.metadata import PartitionMetadata
+from millstream.client.codecs.list_offsets import OffsetAndTime
+from millstream.client.codecs.metadata import PartitionMetadata
 from millstream.offset import EARLIEST
 from millstream.spark.source.offset_ranges import OffsetRange
 from millstream.spark.source.read_options import parse_read_options

@@ -11,8 +11,8 @@ from unittest.mock import patch
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from millstream.client.admin.transaction_admin import TransactionAdmin
 from millstream.client.cluster import Cluster
-from millstream.client.transaction_admin import TransactionAdmin
 from millstream.client.transactions import OpenTransaction, Transactions
 from millstream.spark import worker_connections
 from millstream.spark.sink.sink_progress import SinkProgress, WrittenBatch, transaction_pool

@@ -11,10 +11,10 @@ from typing import Self
 import pytest
 
 from millstream import Message, Producer
-from millstream.client.aborted_batches import AbortedBatches
 from millstream.client.cluster import Cluster
+from millstream.client.codecs.aborted_batches import AbortedBatches
+from millstream.client.codecs.fetch import READ_COMMITTED, FetchFrom
 from millstream.client.errors import ClientError, DeliveryFailed
-from millstream.client.fetch import READ_COMMITTED, FetchFrom
 from millstream.errors import KafkaError
 from millstream.paper.errors import TransactionAborted
 from millstream.transaction_errors import ProducerFenced

@@ -18,10 +18,10 @@ from millstream.arrow.kernels.record_kernel import HEADER_SIZE, find_next_offset
 from millstream.arrow.range_decoder import RangeDecoder
 from millstream.arrow.record_buffers import RecordBuffers
 from millstream.client.cluster import Cluster
+from millstream.client.codecs.fetch import READ_COMMITTED, READ_UNCOMMITTED, FetchAnswer, FetchedPartition, FetchFrom, FetchRequest
 from millstream.client.connection import Connection
 from millstream.client.conversation import Pending
 from millstream.client.errors import BrokerUnavailable
-from millstream.client.fetch import READ_COMMITTED, READ_UNCOMMITTED, FetchAnswer, FetchedPartition, FetchFrom, FetchRequest
 from millstream.errors import KafkaError, OffsetOutOfRange, UnknownTopicOrPartition
 from millstream.offset import EARLIEST, LATEST
 from millstream.topic_partition import TopicPartition

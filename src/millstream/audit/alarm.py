@@ -15,8 +15,8 @@ from enum import StrEnum
 from typing import Final, TypeAlias
 
 from millstream.audit.ledger import Ledger
-from millstream.audit.report import Kind, bucket_text
-from millstream.audit.reporter import Reporter
+from millstream.audit.reports.report import Kind, bucket_text
+from millstream.audit.reports.reporter import Reporter
 from millstream.audit.topic_head import Tier
 from millstream.audit.verdict import DEFAULT_THRESHOLD, Place, Row, Verdict
 

@@ -25,8 +25,8 @@ from typing import Any, Final, TypeAlias, cast
 
 from millstream.audit.ledger import Bucket
 from millstream.audit.ledger_fields import tier_fields, tier_of
-from millstream.audit.report import ANY_PARTITION, Delay
-from millstream.audit.report_fields import MAX_LONG, Fields
+from millstream.audit.reports.report import ANY_PARTITION, Delay
+from millstream.audit.reports.report_fields import MAX_LONG, Fields
 from millstream.audit.tier_count import TierCount
 from millstream.audit.topic_head import Tier
 from millstream.audit.verdict import Place, Row, Verdict

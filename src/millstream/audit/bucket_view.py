@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 from millstream.audit.chain import Chain
 from millstream.audit.ledger import Bucket, Ledger
 from millstream.audit.offset_set import EMPTY, OffsetSet
-from millstream.audit.report import ANY_PARTITION, Kind
-from millstream.audit.reporter import MAX_CLOCK_SKEW_MS, Doubt
+from millstream.audit.reports.report import ANY_PARTITION, Kind
+from millstream.audit.reports.reporter import MAX_CLOCK_SKEW_MS, Doubt
 from millstream.audit.tier_count import TierCount
 from millstream.audit.topic_head import NEVER, Tier, TierHead
 from millstream.audit.uncounted import Window

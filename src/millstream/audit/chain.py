@@ -9,7 +9,7 @@ taken to be of the one that no mirror writes to.
 
 from collections.abc import Iterable
 
-from millstream.audit.report import Kind
+from millstream.audit.reports.report import Kind
 from millstream.audit.topic_head import Tier
 
 _READERS = frozenset({Kind.CONSUMER, Kind.LOAD})

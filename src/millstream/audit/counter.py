@@ -16,7 +16,16 @@ from collections.abc import Iterator
 from typing import Final
 from uuid import UUID, uuid4
 
-from millstream.audit.report import ANY_BUCKET, ANY_PARTITION, DEFAULT_BUCKET_MS, DEFAULT_INTERVAL_MS, NO_TIME, Count, Origin, Report
+from millstream.audit.reports.report import (
+    ANY_BUCKET,
+    ANY_PARTITION,
+    DEFAULT_BUCKET_MS,
+    DEFAULT_INTERVAL_MS,
+    NO_TIME,
+    Count,
+    Origin,
+    Report,
+)
 from millstream.audit.tally import Tally
 
 MAX_REPORT_BYTES: Final = 200_000

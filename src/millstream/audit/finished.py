@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from millstream.audit.ledger import MAX_OPEN_BUCKETS, Bucket, Ledger
-from millstream.audit.reporter import MAX_CLOCK_SKEW_MS
+from millstream.audit.reports.reporter import MAX_CLOCK_SKEW_MS
 from millstream.audit.verdict import Row, Verdict
 
 KEEP_SETTLED_MS: Final = 3_600_000

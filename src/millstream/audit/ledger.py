@@ -15,7 +15,7 @@ they are read (`add_part`).
 from dataclasses import dataclass, field
 from typing import Final
 
-from millstream.audit.report import ANY_BUCKET, DEFAULT_BUCKET_MS, Count, Kind, Report
+from millstream.audit.reports.report import ANY_BUCKET, DEFAULT_BUCKET_MS, Count, Kind, Report
 from millstream.audit.tier_count import TierCount
 from millstream.audit.topic_head import Tier, TopicHead
 

@@ -10,9 +10,9 @@ from uuid import UUID
 
 from millstream.audit.ledger import Bucket
 from millstream.audit.offset_set import MAX_INTERVALS, OffsetSet
-from millstream.audit.report import ANY_PARTITION, NO_TIME, Delay, Kind
-from millstream.audit.report_fields import MAX_LONG, Fields, offset_list, offset_set
-from millstream.audit.reporter import Doubt, Reporter
+from millstream.audit.reports.report import ANY_PARTITION, NO_TIME, Delay, Kind
+from millstream.audit.reports.report_fields import MAX_LONG, Fields, offset_list, offset_set
+from millstream.audit.reports.reporter import Doubt, Reporter
 from millstream.audit.tier_count import TierCount
 from millstream.audit.topic_head import NEVER, Span, Tier, TierHead, TopicHead
 from millstream.audit.uncounted import MAX_SKIPPED, MAX_WINDOWS, Uncounted, Window

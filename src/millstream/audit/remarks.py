@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from millstream.audit.ledger import Ledger
-from millstream.audit.reporter import Reporter
+from millstream.audit.reports.reporter import Reporter
 from millstream.audit.topic_head import MAX_TIERS
 
 

@@ -7,7 +7,7 @@ Delays are kept as numbers per power of two, each cut into eight: a percentile i
 """
 
 from millstream.audit.offset_set import OffsetSet
-from millstream.audit.report import Count, Delay
+from millstream.audit.reports.report import Count, Delay
 
 _EXACT_BITS = 4
 """Delays below 16 ms have a class each; above, an octave has eight."""

@@ -7,7 +7,7 @@ tier knows offsets a count that is repeated in part has bytes and malformed mess
 from collections.abc import Iterator, Mapping
 
 from millstream.audit.offset_set import EMPTY, OffsetSet
-from millstream.audit.report import ANY_PARTITION, Count, Delay
+from millstream.audit.reports.report import ANY_PARTITION, Count, Delay
 
 
 class TierCount:

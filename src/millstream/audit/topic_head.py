@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from millstream.audit.offset_set import OffsetSet
-from millstream.audit.report import ANY_BUCKET, Kind, Origin, Report
-from millstream.audit.reporter import Reporter
+from millstream.audit.reports.report import ANY_BUCKET, Kind, Origin, Report
+from millstream.audit.reports.reporter import Reporter
 from millstream.audit.tier_count import TierCount
 from millstream.audit.uncounted import Uncounted
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from millstream.audit.offset_set import EMPTY, OffsetSet
-from millstream.audit.report import Report
+from millstream.audit.reports.report import Report
 
 MAX_WINDOWS: Final = 100
 MAX_SKIPPED: Final = 1_000

@@ -22,7 +22,7 @@ from typing import Final
 from millstream.audit.bucket_view import NO_LOGS, BucketView, Logs, TopicView
 from millstream.audit.ledger import Ledger
 from millstream.audit.offset_set import OffsetSet
-from millstream.audit.report import ANY_PARTITION, Delay, Kind
+from millstream.audit.reports.report import ANY_PARTITION, Delay, Kind
 from millstream.audit.tier_count import TierCount
 from millstream.audit.topic_head import Tier
 

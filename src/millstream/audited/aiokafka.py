@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from aiokafka.errors import KafkaError
 
-from millstream.audit.report import Kind
+from millstream.audit.reports.report import Kind
 from millstream.audited.settings import Audit
 from millstream.audited.transaction_hold import Sent, TransactionHold
 from millstream.audited.wrapper import AuditedClient, InHand, handled_record, say_not_committed

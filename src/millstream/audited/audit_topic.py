@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from millstream.audit.report import AUDIT_TOPIC, Report
-from millstream.audit.report_fields import report_fields
-from millstream.audit.report_json import encode_report
-from millstream.audit.report_schema import REPORT_SCHEMA
+from millstream.audit.reports.report import AUDIT_TOPIC, Report
+from millstream.audit.reports.report_fields import report_fields
+from millstream.audit.reports.report_json import encode_report
+from millstream.audit.reports.report_schema import REPORT_SCHEMA
 from millstream.audited.settings import AuditSettings
+from millstream.client.admin.topic_creation import find_or_create
 from millstream.client.cluster import Cluster
 from millstream.client.key_partition import key_partition
 from millstream.client.key_values import write_key_values
-from millstream.client.security import NO_SECURITY, ClientSecurity
-from millstream.client.topic_creation import find_or_create
+from millstream.client.security.client_security import NO_SECURITY, ClientSecurity
 from millstream.topic_partition import TopicPartition
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from time import time
 from typing import Final, NamedTuple
 from uuid import NAMESPACE_OID, UUID, uuid5
 
-from millstream.audit.report import Count, Kind, Report
+from millstream.audit.reports.report import Count, Kind, Report
 from millstream.audited.audit_topic import AuditTopic, open_audit_topic
 from millstream.audited.settings import AuditSettings
 from millstream.errors import MillstreamError

@@ -12,7 +12,7 @@ with this client; messages of a transaction count when it is committed. `produce
 from collections.abc import Callable
 from typing import Any, Final, Self
 
-from millstream.audit.report import Kind
+from millstream.audit.reports.report import Kind
 from millstream.audited.settings import Audit
 from millstream.audited.tier import Handled
 from millstream.audited.transaction_hold import Sent, TransactionHold

@@ -18,7 +18,7 @@ from time import monotonic, time
 from typing import Final, Protocol
 from weakref import WeakSet
 
-from millstream.audit.report import Report
+from millstream.audit.reports.report import Report
 from millstream.audited.audit_topic import AuditTopic
 from millstream.audited.settings import AuditSettings
 from millstream.errors import MillstreamError

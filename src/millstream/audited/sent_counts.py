@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic, time
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from millstream.audit.report import Kind, Report
+from millstream.audit.reports.report import Kind, Report
 from millstream.audited.settings import AuditSettings
 
 _LANE_S: Final = 0.01

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from millstream.audit.counter import Counter
-from millstream.audit.report import DEFAULT_BUCKET_MS, DEFAULT_INTERVAL_MS, Kind, Origin
+from millstream.audit.reports.report import DEFAULT_BUCKET_MS, DEFAULT_INTERVAL_MS, Kind, Origin
 from millstream.errors import UsageError
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from time import time
 from typing import NamedTuple
 
-from millstream.audit.report import Kind, Report, bucket_of
+from millstream.audit.reports.report import Kind, Report, bucket_of
 from millstream.audited.audit_topic import open_audit_topic
 from millstream.audited.reporter import Reporter
 from millstream.audited.settings import Audit, audit_settings

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import Any, Final
 
-from millstream.audit.report import Kind
+from millstream.audit.reports.report import Kind
 from millstream.audited.settings import Audit
 from millstream.audited.tier import Handled, Tier
 from millstream.errors import UsageError

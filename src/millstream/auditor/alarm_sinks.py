@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from millstream.audit.alarm import MAX_RAISED, Alarm, AlarmState
-from millstream.audit.report import bucket_text
+from millstream.audit.reports.report import bucket_text
 from millstream.auditor.webhook import Webhook
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from millstream.audit.report import AUDIT_TOPIC
+from millstream.audit.reports.report import AUDIT_TOPIC
 from millstream.client.errors import BrokerUnavailable
 from millstream.errors import UsageError
 

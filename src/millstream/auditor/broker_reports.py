@@ -7,7 +7,7 @@ that copy `_audit`; against forgery it takes ACLs on the topic.
 
 import logging
 
-from millstream.audit.report import Kind, Report
+from millstream.audit.reports.report import Kind, Report
 from millstream.auditor.settings import BROKER_TIER
 from millstream.client.cluster import Cluster
 from millstream.errors import MillstreamError

@@ -20,8 +20,8 @@ from millstream.audit.bucket_view import NO_LOGS, Logs
 from millstream.audit.finished import finished_buckets, is_forgotten
 from millstream.audit.judgement import Judgement, TopicJudge
 from millstream.audit.ledger import Ledger
-from millstream.audit.report import AUDIT_STATE_TOPIC, AUDIT_TOPIC, Report
-from millstream.audit.report_json import encode_report
+from millstream.audit.reports.report import AUDIT_STATE_TOPIC, AUDIT_TOPIC, Report
+from millstream.audit.reports.report_json import encode_report
 from millstream.audit.verdict import Row
 from millstream.audited.audit_topic import CONFIGS, PARTITIONS
 from millstream.auditor.audit_group import FORWARDED_HEADER, AuditGroup, AuditMessage
@@ -32,11 +32,11 @@ from millstream.auditor.report_decoder import ReportDecoder
 from millstream.auditor.settings import AuditorSettings
 from millstream.auditor.state_log import PartitionState
 from millstream.auditor.state_topic import StateTaken, StateTopic, audit_topic_id
+from millstream.client.admin.topic_creation import find_or_create
 from millstream.client.cluster import Cluster
+from millstream.client.codecs.produce import BatchFor
 from millstream.client.key_partition import key_partition
 from millstream.client.key_values import write_key_values
-from millstream.client.produce import BatchFor
-from millstream.client.topic_creation import find_or_create
 from millstream.errors import MillstreamError
 from millstream.registry.errors import RegistryError
 from millstream.topic_partition import TopicPartition

@@ -12,9 +12,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from millstream.audit.counter import BOUND_BYTES, COUNT_BYTES
-from millstream.audit.report import bucket_of
+from millstream.audit.reports.report import bucket_of
 from millstream.audit.tally import Tally
-from millstream.client.aborted_batches import AbortedBatches
+from millstream.client.codecs.aborted_batches import AbortedBatches
 from millstream.errors import CorruptMessage, KafkaError
 from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import HEADER_SIZE, BatchHeader, checked_header, split_batches

@@ -15,12 +15,12 @@ from uuid import uuid4
 
 from millstream.audit.counter import MAX_REPORT_BYTES
 from millstream.audit.ledger import Ledger
-from millstream.audit.report import Count, Kind, Origin, ReadRange, Report
+from millstream.audit.reports.report import Count, Kind, Origin, ReadRange, Report
 from millstream.audit.topic_head import Tier
 from millstream.auditor.log_counter import LogCounter
 from millstream.auditor.settings import BROKER_TIER
 from millstream.client.cluster import Cluster
-from millstream.client.fetch import READ_COMMITTED, FetchFrom
+from millstream.client.codecs.fetch import READ_COMMITTED, FetchFrom
 from millstream.client.portions import portions
 from millstream.errors import KafkaError, OffsetOutOfRange
 from millstream.offset import EARLIEST, LATEST

@@ -7,9 +7,9 @@ exist is no report.
 
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from millstream.audit.report import Report
-from millstream.audit.report_fields import report_of
-from millstream.audit.report_json import decode_report
+from millstream.audit.reports.report import Report
+from millstream.audit.reports.report_fields import report_of
+from millstream.audit.reports.report_json import decode_report
 from millstream.json_object import JsonObject
 from millstream.registry.errors import RegistryError, SerializationFailed
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from millstream.audit.report import DEFAULT_BUCKET_MS
+from millstream.audit.reports.report import DEFAULT_BUCKET_MS
 from millstream.audit.verdict import DEFAULT_GRACE_MS, DEFAULT_THRESHOLD
-from millstream.client.security import ClientSecurity
+from millstream.client.security.client_security import ClientSecurity
 
 GROUP: Final = "millstream-audit"
 BROKER_TIER: Final = "broker"

@@ -14,7 +14,7 @@ from time import time
 
 from millstream.audit.archive import Archive
 from millstream.audit.ledger import Ledger
-from millstream.audit.report import AUDIT_STATE_TOPIC, AUDIT_TOPIC, Report
+from millstream.audit.reports.report import AUDIT_STATE_TOPIC, AUDIT_TOPIC, Report
 from millstream.audit.topic_head import TierHead
 from millstream.auditor.broker_reports import BrokerReports
 from millstream.auditor.log_reader import LogReader, broker_origin

@@ -25,7 +25,7 @@ from uuid import uuid4
 from millstream.audit.archive import DAY_MS, Archive
 from millstream.audit.ledger import Bucket, Ledger
 from millstream.audit.ledger_fields import decode_bucket, decode_head, encode_bucket, encode_head
-from millstream.audit.report import AUDIT_STATE_TOPIC, AUDIT_TOPIC
+from millstream.audit.reports.report import AUDIT_STATE_TOPIC, AUDIT_TOPIC
 from millstream.audit.verdict import Row
 from millstream.errors import UsageError
 from millstream.json_object import JsonObject

@@ -19,14 +19,14 @@ from collections.abc import Iterator, Sequence
 from time import monotonic, sleep, time
 from typing import TYPE_CHECKING, Final
 
-from millstream.audit.report import AUDIT_STATE_TOPIC, AUDIT_TOPIC
+from millstream.audit.reports.report import AUDIT_STATE_TOPIC, AUDIT_TOPIC
 from millstream.auditor.state_log import CLAIM, SPREAD, Entry, Newest, PartitionState, encode_spread, read_state
 from millstream.auditor.topic_reading import read_partition
+from millstream.client.admin.topic_creation import find_or_create
 from millstream.client.cluster import Cluster
+from millstream.client.codecs.produce import BatchFor
+from millstream.client.codecs.request import MessageRequest
 from millstream.client.key_values import batches_of
-from millstream.client.produce import BatchFor
-from millstream.client.request import MessageRequest
-from millstream.client.topic_creation import find_or_create
 from millstream.errors import MillstreamError, UsageError
 from millstream.offset import LATEST
 from millstream.topic_partition import TopicPartition

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from millstream.client.cluster import Cluster
-from millstream.client.fetch import FetchFrom
+from millstream.client.codecs.fetch import FetchFrom
 from millstream.errors import CorruptMessage, OffsetOutOfRange
 from millstream.offset import EARLIEST, LATEST
 from millstream.topic_partition import TopicPartition

@@ -18,24 +18,24 @@ from millstream.broker.handlers.configs import ConfigsFamily
 from millstream.broker.handlers.controller import ControllerFamily
 from millstream.broker.handlers.coordinators import GROUP, TRANSACTION, CoordinatorsFamily
 from millstream.broker.handlers.envelope import EnvelopeFamily
-from millstream.broker.handlers.fetch import FetchFamily
-from millstream.broker.handlers.fetch_sessions import FetchSessions
-from millstream.broker.handlers.group_admin import GroupAdminFamily
-from millstream.broker.handlers.group_offsets import GroupOffsetsFamily
-from millstream.broker.handlers.groups import GroupsFamily
+from millstream.broker.handlers.fetch.fetch import FetchFamily
+from millstream.broker.handlers.fetch.fetch_sessions import FetchSessions
+from millstream.broker.handlers.groups.group_admin import GroupAdminFamily
+from millstream.broker.handlers.groups.group_offsets import GroupOffsetsFamily
+from millstream.broker.handlers.groups.groups import GroupsFamily
 from millstream.broker.handlers.leadership import LeadershipFamily
 from millstream.broker.handlers.log_directories import LogDirectoriesFamily
 from millstream.broker.handlers.metadata import MetadataFamily
 from millstream.broker.handlers.mirror import MirrorFamily
 from millstream.broker.handlers.offsets import OffsetsFamily
-from millstream.broker.handlers.produce import ProduceFamily
-from millstream.broker.handlers.producers import ProducersFamily
+from millstream.broker.handlers.produce.produce import ProduceFamily
 from millstream.broker.handlers.quorum import QuorumFamily
 from millstream.broker.handlers.security import SecurityFamily
 from millstream.broker.handlers.topics import TopicsFamily
-from millstream.broker.handlers.transaction_admin import TransactionAdminFamily
-from millstream.broker.handlers.transaction_markers import TransactionMarkersFamily
-from millstream.broker.handlers.transactions import TransactionsFamily
+from millstream.broker.handlers.transactions.producers import ProducersFamily
+from millstream.broker.handlers.transactions.transaction_admin import TransactionAdminFamily
+from millstream.broker.handlers.transactions.transaction_markers import TransactionMarkersFamily
+from millstream.broker.handlers.transactions.transactions import TransactionsFamily
 from millstream.broker.network.api import Api, Handler, api_of
 from millstream.broker.network.region_loader import RegionLoader
 from millstream.broker.replication.replication_quotas import ReplicationQuotas

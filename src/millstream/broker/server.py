@@ -30,7 +30,7 @@ from millstream.broker.coordinators.group_coordinator import GroupCoordinator, g
 from millstream.broker.coordinators.offset_transactions import OffsetTransactions
 from millstream.broker.coordinators.offset_verification import OffsetVerification
 from millstream.broker.coordinators.transaction_coordinator import TransactionCoordinator, transaction_settings
-from millstream.broker.handlers.fetch_sessions import FetchSessions
+from millstream.broker.handlers.fetch.fetch_sessions import FetchSessions
 from millstream.broker.network.api import Handler
 from millstream.broker.network.connection import Connection
 from millstream.broker.network.descriptors import Descriptors, raise_descriptor_limit

@@ -25,14 +25,14 @@ COMMANDS: Final = {
     "consume": "millstream.cli.consume.command:consume",
     "query": "millstream.cli.query:query",
     "top": "millstream.cli.top.command:top",
-    "dump-log": "millstream.cli.dump_log:dump_log",
+    "dump-log": "millstream.cli.dump_log.command:dump_log",
     "topic": "millstream.cli.topic.command:app",
     "cluster": "millstream.cli.cluster.command:app",
     "group": "millstream.cli.group.command:app",
     "txn": "millstream.cli.txn.command:app",
     "registry": "millstream.cli.registry:app",
-    "audit": "millstream.cli.audit:app",
-    "mirror": "millstream.cli.mirror:app",
+    "audit": "millstream.cli.audit.command:app",
+    "mirror": "millstream.cli.mirror.command:app",
     "pipeline": "millstream.cli.pipeline.app:app",
 }
 
@@ -101,7 +101,7 @@ def _options(
 
 
 def _add_serve(app: typer.Typer) -> None:
-    from millstream.cli import serve
+    from millstream.cli.serve import command as serve
 
     @app.command("serve", help=serve.SUMMARY, add_help_option=False, context_settings={"ignore_unknown_options": True})
     def serve_command(arguments: Annotated[list[str] | None, typer.Argument(metavar="[OPTIONS]")] = None) -> None:

@@ -48,7 +48,7 @@ def _ask(ctx: typer.Context, question: "Callable[[Cluster], Iterable[str]]") -> 
 def _answer(parameters: dict[str, object], question: "Callable[[Cluster], Iterable[str]]", found: list[str]) -> None:
     from millstream.cli.properties import parse_assignments
     from millstream.client.cluster import Cluster
-    from millstream.client.security import ClientSecurity
+    from millstream.client.security.client_security import ClientSecurity
     from millstream.errors import MillstreamError
 
     brokers, options = parameters.get("brokers"), parameters.get("client_options")
@@ -61,7 +61,7 @@ def _answer(parameters: dict[str, object], question: "Callable[[Cluster], Iterab
 
 
 def _groups(cluster: "Cluster") -> list[str]:
-    from millstream.client.request import MessageRequest
+    from millstream.client.codecs.request import MessageRequest
     from millstream.wire.api import ApiKey
 
     request: MessageRequest[ListGroupsResponse] = MessageRequest(ApiKey.LIST_GROUPS, {}, highest=4)
@@ -70,6 +70,6 @@ def _groups(cluster: "Cluster") -> list[str]:
 
 
 def _transactional_ids(cluster: "Cluster") -> list[str]:
-    from millstream.client.transaction_admin import TransactionAdmin
+    from millstream.client.admin.transaction_admin import TransactionAdmin
 
     return [one.transactional_id for one in TransactionAdmin(cluster, timeout_s=ANSWER_S).all()]

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from millstream.cli.kafka_client import Cluster
 from millstream.client.cluster import Cluster as ConnectedCluster
 from millstream.client.errors import BrokerUnavailable
-from millstream.client.security import ClientSecurity
+from millstream.client.security.client_security import ClientSecurity
 from millstream.errors import CommandFailed, KafkaError
 
 CONNECT_S = 5.0

@@ -47,7 +47,7 @@ def _dispatch(arguments: list[str]) -> None:
         # What is made until the broker is ready stays: to look for garbage meanwhile costs a tenth of the start.
         gc.disable()
         try:
-            from millstream.cli.serve import serve
+            from millstream.cli.serve.command import serve
 
             serve(arguments[1:])
         finally:

@@ -8,15 +8,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
+from millstream.client.admin.log_dirs import log_dirs_request, read_sizes
 from millstream.client.cluster import Cluster
+from millstream.client.codecs.fetch import READ_UNCOMMITTED, FetchFrom
+from millstream.client.codecs.list_offsets import OffsetAndTime, list_offsets_request, read_list_offsets
+from millstream.client.codecs.metadata import NO_LEADER, ClusterMetadata
+from millstream.client.codecs.request import MessageRequest, Request
 from millstream.client.errors import SecurityOptionError
-from millstream.client.fetch import READ_UNCOMMITTED, FetchFrom
-from millstream.client.list_offsets import OffsetAndTime, list_offsets_request, read_list_offsets
-from millstream.client.log_dirs import log_dirs_request, read_sizes
-from millstream.client.metadata import NO_LEADER, ClusterMetadata
 from millstream.client.portions import portions
-from millstream.client.request import MessageRequest, Request
-from millstream.client.security import NO_SECURITY, ClientSecurity
+from millstream.client.security.client_security import NO_SECURITY, ClientSecurity
 from millstream.errors import MillstreamError
 from millstream.topic_partition import TopicPartition
 from millstream.wire.api import ApiKey

@@ -24,14 +24,14 @@ from collections.abc import Callable
 from typing import Any, Generic, Self, TypeVar, cast
 
 from millstream.address import Address
-from millstream.client.api_versions import HANDSHAKE_VERSIONS, ApiVersionsRequest
+from millstream.client.codecs.api_versions import HANDSHAKE_VERSIONS, ApiVersionsRequest
+from millstream.client.codecs.frames import MAX_ANSWER_BYTES
+from millstream.client.codecs.request import Request
 from millstream.client.connection import CLIENT_ID, TIMEOUT_S
 from millstream.client.conversation import Conversation
 from millstream.client.direct_transport import DirectTransport
 from millstream.client.errors import BrokerUnavailable, broken, unreachable
-from millstream.client.frames import MAX_ANSWER_BYTES
-from millstream.client.request import Request
-from millstream.client.security import NO_SECURITY, ClientSecurity
+from millstream.client.security.client_security import NO_SECURITY, ClientSecurity
 from millstream.errors import KafkaError, MalformedFrame, MillstreamError
 
 T = TypeVar("T")
@@ -126,7 +126,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
     async def _connect(self) -> None:
         context = None
         if self._security.tls is not None:
-            from millstream.client.tls import context_for  # only who uses TLS needs it
+            from millstream.client.security.tls import context_for  # only who uses TLS needs it
 
             context = context_for(self._security.tls)
         host, port = self.address
@@ -138,14 +138,14 @@ class AsyncConnection(asyncio.BufferedProtocol):
                     await self._loop.create_connection(lambda: self, host, port, ssl=context, server_hostname=host)
         except (OSError, UnicodeError) as error:
             if context is not None and not isinstance(error, ConnectionRefusedError | TimeoutError | UnicodeError):
-                from millstream.client.tls import explain
+                from millstream.client.security.tls import explain
 
                 raise explain(error, self.address) from error
             raise unreachable(self.address, error) from error
 
     async def _log_in(self) -> None:
-        from millstream.client.login import log_in, require_login  # only who logs in needs it
-        from millstream.client.oauth_token import token_of
+        from millstream.client.security.login import log_in, require_login  # only who logs in needs it
+        from millstream.client.security.oauth_token import token_of
 
         require_login(self._conversation, self._security, self.address)
         # A token may have to be asked for; the others cost nothing.

@@ -20,15 +20,15 @@ from dataclasses import replace
 from typing import Self, TypeVar
 
 from millstream.address import Address, parse_bootstrap_servers
+from millstream.client.codecs.fetch import READ_UNCOMMITTED, FetchedPartition, FetchFrom, FetchRequest
+from millstream.client.codecs.list_offsets import OffsetAndTime, list_offsets_request, read_list_offsets
+from millstream.client.codecs.metadata import NO_LEADER, ClusterMetadata, PartitionMetadata, TopicMetadata, metadata_request, read_metadata
+from millstream.client.codecs.produce import ALL_REPLICAS, BatchFor, ProducedPartition, ProduceRequest
+from millstream.client.codecs.request import Request
 from millstream.client.connection import CLIENT_ID, TIMEOUT_S, Connection, OpenSocket, open_tcp
 from millstream.client.errors import BrokerUnavailable, is_retriable, kafka_error
-from millstream.client.fetch import READ_UNCOMMITTED, FetchedPartition, FetchFrom, FetchRequest
-from millstream.client.list_offsets import OffsetAndTime, list_offsets_request, read_list_offsets
-from millstream.client.metadata import NO_LEADER, ClusterMetadata, PartitionMetadata, TopicMetadata, metadata_request, read_metadata
-from millstream.client.produce import ALL_REPLICAS, BatchFor, ProducedPartition, ProduceRequest
-from millstream.client.request import Request
 from millstream.client.retry import retry
-from millstream.client.security import NO_SECURITY, ClientSecurity
+from millstream.client.security.client_security import NO_SECURITY, ClientSecurity
 from millstream.errors import KafkaError, LeaderNotAvailable, MillstreamError, UnknownTopicOrPartition
 from millstream.topic_partition import TopicPartition
 

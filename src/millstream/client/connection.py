@@ -25,11 +25,11 @@ from typing import Final, Self, TypeVar
 
 from millstream.address import Address
 from millstream.buffer import Buffer
-from millstream.client.api_versions import HANDSHAKE_VERSIONS, ApiVersionsRequest
+from millstream.client.codecs.api_versions import HANDSHAKE_VERSIONS, ApiVersionsRequest
+from millstream.client.codecs.request import Request
 from millstream.client.conversation import Conversation, Pending
 from millstream.client.errors import BrokerUnavailable, broken, unreachable
-from millstream.client.request import Request
-from millstream.client.security import NO_SECURITY, ClientSecurity
+from millstream.client.security.client_security import NO_SECURITY, ClientSecurity
 from millstream.errors import MalformedFrame
 
 T = TypeVar("T")
@@ -129,8 +129,8 @@ class Connection:
         self._socket.close()
 
     def _log_in(self) -> None:
-        from millstream.client.login import log_in, require_login  # only who logs in needs it
-        from millstream.client.oauth_token import token_of
+        from millstream.client.security.login import log_in, require_login  # only who logs in needs it
+        from millstream.client.security.oauth_token import token_of
 
         try:
             require_login(self._conversation, self._security, self.address)
@@ -196,6 +196,6 @@ class Connection:
 def _with_tls(plain: socket.socket, security: ClientSecurity, address: Address) -> socket.socket:
     if security.tls is None:
         return plain
-    from millstream.client.tls import wrap  # only who uses TLS needs it
+    from millstream.client.security.tls import wrap  # only who uses TLS needs it
 
     return wrap(plain, security.tls, address)

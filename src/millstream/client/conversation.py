@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Any, Final, Generic, TypeVar, cast
 
 from millstream.buffer import Buffer
-from millstream.client.api_versions import Ranges
-from millstream.client.frames import MAX_ANSWER_BYTES, AnswerFrames
-from millstream.client.request import Request
+from millstream.client.codecs.api_versions import Ranges
+from millstream.client.codecs.frames import MAX_ANSWER_BYTES, AnswerFrames
+from millstream.client.codecs.request import Request
 from millstream.errors import MalformedFrame, UnsupportedVersion
 from millstream.wire.api import ApiKey
 from millstream.wire.frames import encode_request_header, read_response_header

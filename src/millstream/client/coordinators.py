@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from millstream.client.cluster import Cluster
+from millstream.client.codecs.request import MessageRequest
 from millstream.client.connection import Connection
 from millstream.client.errors import kafka_error
-from millstream.client.request import MessageRequest
 from millstream.client.retry import may_pass, retry
 from millstream.errors import MillstreamError
 from millstream.wire.api import ApiKey

@@ -5,7 +5,7 @@ from time import time
 from typing import Final
 
 from millstream.client.cluster import Cluster
-from millstream.client.produce import BatchFor
+from millstream.client.codecs.produce import BatchFor
 from millstream.topic_partition import TopicPartition
 from millstream.wire.compression import Codec
 from millstream.wire.records import KeyValue, encode_key_values

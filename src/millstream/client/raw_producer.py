@@ -18,14 +18,14 @@ from typing import Any, Final
 
 from millstream.buffer import Buffer
 from millstream.client.cluster import Cluster
+from millstream.client.codecs.metadata import NO_LEADER, TopicMetadata
+from millstream.client.codecs.produce import ALL_REPLICAS, BatchFor, ProduceAnswer, ProducedPartition, ProduceRequest
+from millstream.client.codecs.request import MessageRequest
 from millstream.client.connection import Connection, OpenSocket, open_tcp
 from millstream.client.conversation import Pending
 from millstream.client.errors import BrokerUnavailable, DeliveryFailed, kafka_error
-from millstream.client.metadata import NO_LEADER, TopicMetadata
 from millstream.client.partition_queue import MOST_IN_FLIGHT, PartitionQueue, QueuedBatch, Verdict
-from millstream.client.produce import ALL_REPLICAS, BatchFor, ProduceAnswer, ProducedPartition, ProduceRequest
-from millstream.client.request import MessageRequest
-from millstream.client.security import NO_SECURITY, ClientSecurity
+from millstream.client.security.client_security import NO_SECURITY, ClientSecurity
 from millstream.client.transactions import TransactionWriting
 from millstream.errors import InvalidTopic, MessageTooLarge, MillstreamError, UnknownTopicOrPartition
 from millstream.topic_partition import TopicPartition

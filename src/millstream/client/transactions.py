@@ -16,10 +16,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from millstream.client.cluster import Cluster
+from millstream.client.codecs.produce import FIRST_THAT_ADDS_PARTITIONS, WITHOUT_ADDING_PARTITIONS
+from millstream.client.codecs.request import MessageRequest
 from millstream.client.coordinators import TRANSACTION, Coordinators
 from millstream.client.errors import kafka_error
-from millstream.client.produce import FIRST_THAT_ADDS_PARTITIONS, WITHOUT_ADDING_PARTITIONS
-from millstream.client.request import MessageRequest
 from millstream.errors import InvalidProducerEpoch, InvalidTransactionTimeout, KafkaError
 from millstream.topic_partition import TopicPartition, by_topic
 from millstream.transaction_errors import (

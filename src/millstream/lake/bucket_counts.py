@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from millstream.audit.offset_set import OffsetSet
-from millstream.audit.report import ANY_BUCKET, NO_TIME, Count
+from millstream.audit.reports.report import ANY_BUCKET, NO_TIME, Count
 
 if TYPE_CHECKING:
     # The process that plans a load comes here, and numba would take it a fifth of a second.

@@ -58,7 +58,7 @@ def open_catalog(to: str, properties: Mapping[str, str]) -> "Catalog":
 
 
 def _made_catalog(properties: Mapping[str, str], namespace: str) -> "Catalog":
-    """The catalog, with the namespace. What it is kept in another load may make between a look and our own making: then it is there at the next."""
+    """The catalog, with the namespace. Another load may make what it is kept in between our look and our making: the next look finds it."""
     for _ in range(_THINGS_TO_MAKE):
         with suppress(OperationalError, IntegrityError):
             return _catalog_with(properties, namespace)

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from millstream.byte_limit import ByteLimit
-from millstream.client.metadata import NO_LEADER
+from millstream.client.codecs.metadata import NO_LEADER
 from millstream.errors import MillstreamError, PolicyViolation, UsageError
 from millstream.mirror.clusters.side import Side
 from millstream.mirror.copying.copies import Copies

@@ -17,9 +17,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
-from millstream.client.security import NO_SECURITY, ClientSecurity
+from millstream.client.security.client_security import NO_SECURITY, ClientSecurity
+from millstream.coordination.ensemble.kazoo_adapter import KazooCoordination
 from millstream.coordination.interface import Coordination
-from millstream.coordination.kazoo_adapter import KazooCoordination
 from millstream.errors import MillstreamError
 from millstream.mirror.clusters.side import secured_side
 from millstream.mirror.copying.audit_tier import AuditTier

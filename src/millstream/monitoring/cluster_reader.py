@@ -9,9 +9,9 @@ from time import monotonic
 from typing import Final
 
 from millstream.client.cluster import Cluster
-from millstream.client.fetch import READ_UNCOMMITTED, FetchFrom
-from millstream.client.list_offsets import list_offsets_request, read_list_offsets
-from millstream.client.metadata import NO_LEADER
+from millstream.client.codecs.fetch import READ_UNCOMMITTED, FetchFrom
+from millstream.client.codecs.list_offsets import list_offsets_request, read_list_offsets
+from millstream.client.codecs.metadata import NO_LEADER
 from millstream.client.portions import portions
 from millstream.errors import MillstreamError
 from millstream.offset import LATEST

@@ -26,13 +26,13 @@ from uuid import uuid4
 
 from millstream.audited.settings import Audit
 from millstream.client.errors import ClientError
+from millstream.coordination.ensemble.kazoo_adapter import KazooCoordination
 from millstream.coordination.interface import Coordination
-from millstream.coordination.kazoo_adapter import KazooCoordination
 from millstream.errors import MillstreamError, StartupError, UsageError
-from millstream.paper.assignment import StreamId
 from millstream.paper.consumer_audit import ConsumerAudit
 from millstream.paper.errors import ConsumerClosed, ZooKeeperUnavailable
-from millstream.paper.group_member import GroupMember
+from millstream.paper.groups.assignment import StreamId
+from millstream.paper.groups.group_member import GroupMember
 from millstream.paper.puller import Puller
 from millstream.paper.settings import ConsumerSettings, Expired, Isolation, Setting, Start
 from millstream.paper.start_offsets import Target

@@ -8,7 +8,7 @@ from datetime import datetime
 from time import time
 from typing import TYPE_CHECKING, Final
 
-from millstream.audit.report import Kind, bucket_of
+from millstream.audit.reports.report import Kind, bucket_of
 from millstream.audit.summary import Selection, TopicAudit
 from millstream.audit.topic_head import Tier as TierName
 from millstream.audit.verdict import DEFAULT_GRACE_MS, Row, Verdict

@@ -24,7 +24,7 @@ from time import monotonic, time
 from typing import Any, Final, Self
 
 from millstream.address import parse_bootstrap_servers
-from millstream.audit.report import ANY_PARTITION
+from millstream.audit.reports.report import ANY_PARTITION
 from millstream.audited.sent_counts import Lane
 from millstream.audited.settings import Audit
 from millstream.client.connect_reason import ConnectReason

@@ -10,7 +10,7 @@ from contextlib import suppress
 from time import monotonic, time
 from typing import Any, Final
 
-from millstream.audit.report import ANY_PARTITION
+from millstream.audit.reports.report import ANY_PARTITION
 from millstream.audited.audit_topic import open_audit_topic
 from millstream.audited.reporter import Reporter
 from millstream.audited.sent_counts import SentCounts

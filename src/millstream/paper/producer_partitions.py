@@ -13,7 +13,7 @@ from threading import Event
 from time import monotonic
 from typing import Any, Final
 
-from millstream.audit.report import ANY_PARTITION
+from millstream.audit.reports.report import ANY_PARTITION
 from millstream.paper.librdkafka import key_hasher
 from millstream.paper.settings import Setting
 

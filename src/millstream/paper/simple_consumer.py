@@ -18,13 +18,13 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final, NamedTuple, Self
 
-from millstream.client.aborted_batches import AbortedBatches
 from millstream.client.cluster import Cluster
+from millstream.client.codecs.aborted_batches import AbortedBatches
+from millstream.client.codecs.fetch import READ_COMMITTED, READ_UNCOMMITTED, FetchAnswer, FetchedPartition, FetchFrom, FetchRequest
 from millstream.client.connection import CLIENT_ID, TIMEOUT_S, Connection, OpenSocket, open_tcp
 from millstream.client.conversation import Pending
 from millstream.client.errors import kafka_error
-from millstream.client.fetch import READ_COMMITTED, READ_UNCOMMITTED, FetchAnswer, FetchedPartition, FetchFrom, FetchRequest
-from millstream.client.security import NO_SECURITY, ClientSecurity
+from millstream.client.security.client_security import NO_SECURITY, ClientSecurity
 from millstream.offset import EARLIEST, LATEST
 from millstream.paper.message import ConsumedMessage, Headers, milliseconds_of
 from millstream.paper.settings import Isolation, check_isolation

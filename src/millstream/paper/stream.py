@@ -26,7 +26,7 @@ from time import monotonic
 from typing import Final, Self
 
 from millstream.errors import MillstreamError, UsageError
-from millstream.paper.assignment import StreamId
+from millstream.paper.groups.assignment import StreamId
 from millstream.paper.message import ConsumedMessage
 from millstream.paper.progress import Claim, Progress
 from millstream.paper.puller import Puller

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
-from millstream.cluster.reassignment import completed, reverted, with_epoch_of_removal
+from millstream.cluster.controller.reassignment import completed, reverted, with_epoch_of_removal
 from millstream.coordination.partition_state import PartitionState
 from millstream.errors import InvalidReplicaAssignment
 from millstream.files import path_text

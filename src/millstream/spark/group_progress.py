@@ -11,9 +11,9 @@ from time import monotonic
 from typing import Any, Final, NamedTuple
 
 from millstream.client.cluster import Cluster
+from millstream.client.codecs.request import MessageRequest
 from millstream.client.coordinators import GROUP, Coordinators
 from millstream.client.errors import kafka_error
-from millstream.client.request import MessageRequest
 from millstream.client.retry import retry
 from millstream.client.transactions import SECOND_PROTOCOL, OpenTransaction
 from millstream.errors import MillstreamError, UnknownMemberId, UnstableOffsetCommit

@@ -14,7 +14,7 @@ from typing import Final, TypeVar, get_args
 from millstream.arrow.columns import Field, Format
 from millstream.audited.settings import AuditSettings
 from millstream.client.errors import SecurityOptionError
-from millstream.client.security import ClientSecurity
+from millstream.client.security.client_security import ClientSecurity
 from millstream.errors import UsageError
 from millstream.registry.addresses import Addresses, parse_addresses
 

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 from millstream.client.cluster import Cluster
 from millstream.client.errors import BrokerUnavailable
 from millstream.client.retry import retry
-from millstream.client.security import ClientSecurity
+from millstream.client.security.client_security import ClientSecurity
 
 if TYPE_CHECKING:
+    from millstream.client.admin.transaction_admin import TransactionAdmin
     from millstream.client.raw_producer import ProducerSettings, RawProducer
-    from millstream.client.transaction_admin import TransactionAdmin
     from millstream.client.transactions import Transactions
 
 _LONGEST_IDLE_S: Final = 600.0
@@ -84,7 +84,7 @@ def await_brokers(settings: "ProducerSettings") -> None:
 
 def transaction_admin_for(settings: "ProducerSettings") -> "TransactionAdmin":
     """Who looks at them."""
-    from millstream.client.transaction_admin import TransactionAdmin  # only the driver of who writes exactly once needs it
+    from millstream.client.admin.transaction_admin import TransactionAdmin  # only the driver of who writes exactly once needs it
 
     found = _admins.get(settings)
     if found is None:

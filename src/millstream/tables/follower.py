@@ -12,10 +12,10 @@ from typing import Final
 import pyarrow as pa
 
 from millstream.arrow.range_decoder import RangeDecoder
+from millstream.client.codecs.fetch import READ_COMMITTED, READ_UNCOMMITTED, FetchAnswer, FetchedPartition, FetchFrom, FetchRequest
 from millstream.client.connection import Connection
 from millstream.client.conversation import Pending
 from millstream.client.errors import is_retriable, kafka_error
-from millstream.client.fetch import READ_COMMITTED, READ_UNCOMMITTED, FetchAnswer, FetchedPartition, FetchFrom, FetchRequest
 from millstream.client.retry import may_pass
 from millstream.errors import MillstreamError, OffsetOutOfRange, UnknownTopicOrPartition
 from millstream.offset import EARLIEST, LATEST

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from millstream.client.cluster import Cluster
-from millstream.client.fetch import READ_COMMITTED, READ_UNCOMMITTED
-from millstream.client.metadata import metadata_request, read_metadata
+from millstream.client.codecs.fetch import READ_COMMITTED, READ_UNCOMMITTED
+from millstream.client.codecs.metadata import metadata_request, read_metadata
 from millstream.errors import UnknownTopicOrPartition, UsageError
 from millstream.offset import EARLIEST, LATEST
 from millstream.tables.position import Point, Points, point_of

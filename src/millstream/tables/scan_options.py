@@ -15,7 +15,7 @@ from millstream.address import parse_bootstrap_servers
 from millstream.arrow.columns import Mode
 from millstream.arrow.data_loss import DataLoss
 from millstream.client.cluster import Cluster
-from millstream.client.security import PREFIXES, ClientSecurity
+from millstream.client.security.client_security import PREFIXES, ClientSecurity
 from millstream.errors import UsageError
 from millstream.registry.addresses import Addresses, parse_addresses
 from millstream.tables.position import Points, Position, check_order, parse_position

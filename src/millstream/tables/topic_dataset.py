@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from millstream.client.fetch import READ_COMMITTED, READ_UNCOMMITTED
+from millstream.client.codecs.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from millstream.tables.filter_bounds import FilterBounds
 from millstream.tables.offset_spans import Span
 from millstream.tables.topic_scan import TopicScan

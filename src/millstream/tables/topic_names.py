@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from millstream.client.cluster import Cluster
-from millstream.client.metadata import metadata_request, read_metadata
-from millstream.client.security import ClientSecurity
+from millstream.client.codecs.metadata import metadata_request, read_metadata
+from millstream.client.security.client_security import ClientSecurity
 
 
 def topic_names(brokers: str, options: Mapping[str, str]) -> list[str]:

@@ -9,14 +9,14 @@ from itertools import cycle
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Final
 
+from millstream.client.admin.topic_creation import creation_request
 from millstream.client.cluster import Cluster
+from millstream.client.codecs.fetch import READ_COMMITTED
+from millstream.client.codecs.produce import BatchFor
+from millstream.client.codecs.request import MessageRequest
 from millstream.client.errors import kafka_error
-from millstream.client.fetch import READ_COMMITTED
 from millstream.client.key_partition import key_partition
-from millstream.client.produce import BatchFor
-from millstream.client.request import MessageRequest
 from millstream.client.retry import retry
-from millstream.client.topic_creation import creation_request
 from millstream.errors import InvalidTopic, KafkaError, UnknownTopicOrPartition
 from millstream.offset import EARLIEST, LATEST
 from millstream.paper.message import ConsumedMessage, Message

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from millstream.client.admin.disk_admin import DiskAdmin, Disks
 from millstream.client.cluster import Cluster
-from millstream.client.disk_admin import DiskAdmin, Disks
 from millstream.topic_partition import TopicPartition
 from tests.cluster.operating.conftest import Operator
 

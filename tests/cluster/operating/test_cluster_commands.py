@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from millstream import SimpleConsumer
+from millstream.client.admin.reassignment_admin import ReassignmentAdmin
 from millstream.client.cluster import Cluster
-from millstream.client.reassignment_admin import ReassignmentAdmin
 from millstream.topic_partition import TopicPartition
 from tests.brokers import IS_KAFKA
 from tests.cluster.operating.conftest import Operator, plan_of

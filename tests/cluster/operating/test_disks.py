@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from millstream.client.admin.config_admin import BROKER, ConfigAdmin, Resource
+from millstream.client.admin.reassignment_admin import ReassignmentAdmin
 from millstream.client.cluster import Cluster
-from millstream.client.config_admin import BROKER, ConfigAdmin, Resource
-from millstream.client.reassignment_admin import ReassignmentAdmin
 from millstream.topic_partition import TopicPartition
 from tests.brokers import IS_KAFKA
 from tests.cluster.operating.conftest import Operator

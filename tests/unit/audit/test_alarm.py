@@ -3,7 +3,7 @@ from dataclasses import replace
 from millstream.audit.alarm import CHANGE_PAUSE_MS, INCOMPLETE, LATE_PATIENCE_MS, SILENT, Alarm, AlarmBook, AlarmState
 from millstream.audit.ledger import Ledger
 from millstream.audit.verdict import Place, Verdict
-from tests.unit.audit.reports import report
+from tests.unit.audit.some_reports import report
 from tests.unit.audit.test_archive import BILLING, row
 
 NOW = 1_000_000

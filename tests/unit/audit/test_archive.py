@@ -4,10 +4,10 @@ import pytest
 
 from millstream.audit.archive import Archive
 from millstream.audit.ledger import Bucket
-from millstream.audit.report import Kind
+from millstream.audit.reports.report import Kind
 from millstream.audit.topic_head import Tier
 from millstream.audit.verdict import Place, Row, Verdict
-from tests.unit.audit.reports import DELAY
+from tests.unit.audit.some_reports import DELAY
 
 LOG = Tier("broker", Kind.BROKER, "live")
 BILLING = Tier("billing", Kind.CONSUMER, "live")

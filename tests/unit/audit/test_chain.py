@@ -1,5 +1,5 @@
 from millstream.audit.chain import Chain
-from millstream.audit.report import Kind
+from millstream.audit.reports.report import Kind
 from millstream.audit.topic_head import Tier
 
 WEB = Tier("web", Kind.PRODUCER, "live")

@@ -1,8 +1,8 @@
 from millstream.audit.counter import MAX_REPORT_BYTES, Counter
 from millstream.audit.offset_set import OffsetSet
-from millstream.audit.report import ANY_BUCKET, ANY_PARTITION, NO_TIME, Count, Report
-from millstream.audit.report_json import encode_report
-from tests.unit.audit.reports import BUCKET_MS, REPORTER, origin
+from millstream.audit.reports.report import ANY_BUCKET, ANY_PARTITION, NO_TIME, Count, Report
+from millstream.audit.reports.report_json import encode_report
+from tests.unit.audit.some_reports import BUCKET_MS, REPORTER, origin
 
 
 def counter() -> Counter:

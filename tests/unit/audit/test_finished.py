@@ -2,9 +2,9 @@ import pytest
 
 from millstream.audit.finished import KEEP_OTHERS_MS, KEEP_SETTLED_MS, finished_buckets, is_finished, is_forgotten
 from millstream.audit.ledger import MAX_OPEN_BUCKETS, Bucket, Ledger
-from millstream.audit.report import NO_TIME, Count
+from millstream.audit.reports.report import NO_TIME, Count
 from millstream.audit.verdict import Row, Verdict, judge
-from tests.unit.audit.reports import BUCKET_MS, report
+from tests.unit.audit.some_reports import BUCKET_MS, report
 from tests.unit.audit.test_archive import BILLING, row
 
 BUCKET = 1_800_000_000_000

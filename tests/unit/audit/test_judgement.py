@@ -8,9 +8,9 @@ from millstream.audit.bucket_view import TopicView
 from millstream.audit.judgement import TopicJudge
 from millstream.audit.ledger import Ledger
 from millstream.audit.offset_set import OffsetSet
-from millstream.audit.report import Count, Kind, ReadRange, Report
+from millstream.audit.reports.report import Count, Kind, ReadRange, Report
 from millstream.audit.verdict import Row, Verdict, judge_bucket
-from tests.unit.audit.reports import BUCKET_MS, origin, report
+from tests.unit.audit.some_reports import BUCKET_MS, origin, report
 
 BUCKETS = 144
 NOW_MS = (BUCKETS + 10) * BUCKET_MS

@@ -3,9 +3,9 @@ from dataclasses import replace
 from millstream.audit.ledger import Ledger
 from millstream.audit.ledger_fields import decode_bucket, decode_head, encode_bucket, encode_head
 from millstream.audit.offset_set import OffsetSet
-from millstream.audit.report import Count, Kind, ReadRange
+from millstream.audit.reports.report import Count, Kind, ReadRange
 from millstream.audit.topic_head import MAX_TIERS, Tier
-from tests.unit.audit.reports import DELAY, origin, report
+from tests.unit.audit.some_reports import DELAY, origin, report
 
 LOG = origin("broker", Kind.BROKER)
 

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 from millstream.audit.ledger import Ledger
 from millstream.audit.remarks import remarks_on
-from millstream.audit.report import Count, Report
-from tests.unit.audit.reports import report
+from millstream.audit.reports.report import Count, Report
+from tests.unit.audit.some_reports import report
 
 NOW = 1_800_000_000_000
 

@@ -4,11 +4,11 @@ import pytest
 
 from millstream.audit.archive import SEVERITY, Archive
 from millstream.audit.ledger import Bucket, Ledger
-from millstream.audit.report import Count, Kind
+from millstream.audit.reports.report import Count, Kind
 from millstream.audit.summary import Selection, TopicAudit
 from millstream.audit.topic_head import Tier
 from millstream.audit.verdict import Verdict
-from tests.unit.audit.reports import origin, report
+from tests.unit.audit.some_reports import origin, report
 from tests.unit.audit.test_archive import LOG, ROWS, row
 
 NOW = 10_000_000

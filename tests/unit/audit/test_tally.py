@@ -1,7 +1,7 @@
 import pytest
 
 from millstream.audit.offset_set import OffsetSet
-from millstream.audit.report import Count, Delay
+from millstream.audit.reports.report import Count, Delay
 from millstream.audit.tally import Tally
 
 

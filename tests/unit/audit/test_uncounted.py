@@ -4,11 +4,11 @@ from uuid import uuid4
 from millstream.audit.ledger import Ledger
 from millstream.audit.ledger_fields import decode_head, encode_head
 from millstream.audit.offset_set import OffsetSet
-from millstream.audit.report import Count, Kind, Origin, ReadRange, Report
+from millstream.audit.reports.report import Count, Kind, Origin, ReadRange, Report
 from millstream.audit.topic_head import Tier
 from millstream.audit.uncounted import MAX_SKIPPED, MAX_WINDOWS, Uncounted
 from millstream.audit.verdict import Row, Verdict, judge
-from tests.unit.audit.reports import BUCKET_MS, origin, report
+from tests.unit.audit.some_reports import BUCKET_MS, origin, report
 
 BROKER = origin("broker", Kind.BROKER)
 TARGET = origin("broker", Kind.BROKER, "offline")

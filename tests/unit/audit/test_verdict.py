@@ -6,9 +6,9 @@ import pytest
 from millstream.audit.bucket_view import NO_LOGS, Logs
 from millstream.audit.ledger import Ledger
 from millstream.audit.offset_set import OffsetSet
-from millstream.audit.report import ANY_BUCKET, NO_TIME, Count, Kind, Origin, ReadRange, Report
+from millstream.audit.reports.report import ANY_BUCKET, NO_TIME, Count, Kind, Origin, ReadRange, Report
 from millstream.audit.verdict import Place, Row, Verdict, judge
-from tests.unit.audit.reports import BUCKET_MS, origin, report
+from tests.unit.audit.some_reports import BUCKET_MS, origin, report
 
 BUCKET = 1_800_000_000_000
 END = BUCKET + BUCKET_MS

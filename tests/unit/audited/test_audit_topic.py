@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from millstream.audit.report import Kind, Report
+from millstream.audit.reports.report import Kind, Report
 from millstream.audited.audit_topic import AuditTopic
 from millstream.audited.settings import AuditSettings
 from millstream.client.cluster import Cluster

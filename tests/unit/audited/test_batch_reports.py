@@ -7,7 +7,7 @@ from time import time
 
 import pytest
 
-from millstream.audit.report import Count, Kind, Report
+from millstream.audit.reports.report import Count, Kind, Report
 from millstream.audited.audit_topic import AuditTopic
 from millstream.audited.batch_reports import BatchProgress, publish_batch, reporter_of
 from millstream.audited.settings import AuditSettings

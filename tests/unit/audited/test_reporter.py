@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from millstream.audit.report import Kind, Report
+from millstream.audit.reports.report import Kind, Report
 from millstream.audited.audit_topic import AuditTopic
 from millstream.audited.reporter import Reporter
 from millstream.audited.settings import AuditSettings

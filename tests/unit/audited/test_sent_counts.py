@@ -2,7 +2,7 @@
 
 import pytest
 
-from millstream.audit.report import Report
+from millstream.audit.reports.report import Report
 from millstream.audited import sent_counts
 from millstream.audited.sent_counts import SentCounts
 from millstream.audited.settings import AuditSettings

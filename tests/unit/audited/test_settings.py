@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from millstream.audit.report import Kind
+from millstream.audit.reports.report import Kind
 from millstream.audited.settings import AuditSettings, audit_settings
 from millstream.errors import UsageError
 

@@ -3,7 +3,7 @@
 import pytest
 
 from millstream.audit.offset_set import OffsetSet
-from millstream.audit.report import ANY_BUCKET, NO_TIME, Count, Kind
+from millstream.audit.reports.report import ANY_BUCKET, NO_TIME, Count, Kind
 from millstream.audited.reporter import Reporter
 from millstream.audited.tier import Handled, Tier
 from millstream.topic_partition import TopicPartition

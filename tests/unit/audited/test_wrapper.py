@@ -2,7 +2,7 @@
 
 import pytest
 
-from millstream.audit.report import Kind
+from millstream.audit.reports.report import Kind
 from millstream.audited import wrapper
 from millstream.audited.reporter import Reporter
 from millstream.audited.tier import Handled, Tier

@@ -6,14 +6,14 @@ from uuid import UUID
 import pytest
 
 from millstream.audit.offset_set import OffsetSet
-from millstream.audit.report import Count, Kind, ReadRange, Report
+from millstream.audit.reports.report import Count, Kind, ReadRange, Report
 from millstream.auditor.broker_reports import BrokerReports
 from millstream.client.cluster import Cluster
-from millstream.client.list_offsets import OffsetAndTime
-from millstream.client.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
+from millstream.client.codecs.list_offsets import OffsetAndTime
+from millstream.client.codecs.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
 from millstream.errors import LeaderNotAvailable
 from millstream.topic_partition import TopicPartition
-from tests.unit.audit.reports import origin, report
+from tests.unit.audit.some_reports import origin, report
 
 
 class OneTopic:

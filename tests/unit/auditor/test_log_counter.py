@@ -3,7 +3,7 @@ from collections.abc import Sequence
 import pytest
 
 from millstream.audit.offset_set import OffsetSet
-from millstream.audit.report import NO_TIME
+from millstream.audit.reports.report import NO_TIME
 from millstream.auditor.log_counter import HAS_KERNELS, LogCounter
 from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL

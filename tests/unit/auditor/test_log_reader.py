@@ -7,19 +7,19 @@ import pytest
 
 from millstream.audit.counter import MAX_REPORT_BYTES
 from millstream.audit.ledger import Ledger
-from millstream.audit.report import Count, ReadRange, Report
-from millstream.audit.report_json import encode_report
+from millstream.audit.reports.report import Count, ReadRange, Report
+from millstream.audit.reports.report_json import encode_report
 from millstream.audit.verdict import Verdict, judge
 from millstream.auditor.log_reader import PARTITIONS_PER_REQUEST, PATIENCE_MS, LogReader, broker_origin
 from millstream.client.cluster import Cluster
-from millstream.client.fetch import FetchedPartition, FetchFrom
-from millstream.client.list_offsets import OffsetAndTime
-from millstream.client.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
+from millstream.client.codecs.fetch import FetchedPartition, FetchFrom
+from millstream.client.codecs.list_offsets import OffsetAndTime
+from millstream.client.codecs.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
 from millstream.errors import OffsetOutOfRange
 from millstream.offset import LATEST
 from millstream.topic_partition import TopicPartition
 from millstream.wire.records import Record, encode_batch
-from tests.unit.audit.reports import report
+from tests.unit.audit.some_reports import report
 
 NOW = 1_000_000_000_000
 BUCKET_MS = 600_000

@@ -1,9 +1,9 @@
 from millstream.audit.offset_set import OffsetSet
-from millstream.audit.report import ANY_BUCKET, Count, Kind, Origin, ReadRange
+from millstream.audit.reports.report import ANY_BUCKET, Count, Kind, Origin, ReadRange
 from millstream.audit.verdict import Verdict, judge
 from millstream.auditor.snapshot import Snapshot
 from millstream.auditor.state_log import PartitionState
-from tests.unit.audit.reports import BUCKET_MS, origin, report
+from tests.unit.audit.some_reports import BUCKET_MS, origin, report
 
 ALL = OffsetSet((0, 100))
 NOW = 100 * BUCKET_MS

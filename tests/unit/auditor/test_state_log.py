@@ -1,10 +1,10 @@
 import pytest
 
-from millstream.audit.report import Count
+from millstream.audit.reports.report import Count
 from millstream.audit.verdict import judge
 from millstream.auditor.state_log import SPREAD, Entry, Newest, PartitionState, encode_spread, read_state
 from millstream.errors import UsageError
-from tests.unit.audit.reports import BUCKET_MS, report
+from tests.unit.audit.some_reports import BUCKET_MS, report
 
 DAY_MS = 24 * 3_600_000
 

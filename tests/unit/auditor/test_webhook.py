@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from millstream.audit.alarm import INCOMPLETE, Alarm, AlarmState
-from millstream.audit.report import Kind
+from millstream.audit.reports.report import Kind
 from millstream.audit.topic_head import Tier
 from millstream.audit.verdict import Place, Verdict
 from millstream.auditor.alarm_sinks import AlarmSinks

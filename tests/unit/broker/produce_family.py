@@ -7,7 +7,7 @@ from typing import Any
 
 from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.peers import Peers
-from millstream.broker.handlers.produce import ProduceFamily
+from millstream.broker.handlers.produce.produce import ProduceFamily
 from millstream.broker.storage.record_turns import RecordTurns
 from millstream.broker.tasks import Spawn
 from millstream.broker.transactions.verification import TransactionVerification

@@ -93,8 +93,8 @@ def test_every_key_is_answered_by_one_function() -> None:
 
 def test_every_handler_that_is_written_is_routed() -> None:
     marked = set()
-    for module in pkgutil.iter_modules(handlers.__path__):
-        for _, family in inspect.getmembers(importlib.import_module(f"{handlers.__name__}.{module.name}"), inspect.isclass):
+    for module in pkgutil.walk_packages(handlers.__path__, f"{handlers.__name__}."):
+        for _, family in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             marked |= {function for _, function in inspect.getmembers(family, inspect.isfunction) if hasattr(function, "api")}
     assert marked == set(ROUTED)
 

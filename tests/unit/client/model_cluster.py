@@ -5,8 +5,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from millstream.client.cluster import Cluster
+from millstream.client.codecs.request import MessageRequest
 from millstream.client.errors import BrokerUnavailable
-from millstream.client.request import MessageRequest
 from millstream.wire.api import ApiKey
 
 Answer = Callable[[int, MessageRequest[Any]], Any]

@@ -8,8 +8,8 @@ import pytest
 from millstream.address import Address
 from millstream.broker.network.event_loop import BrokerLoop
 from millstream.client.async_connection import AsyncConnection
+from millstream.client.codecs.metadata import metadata_request
 from millstream.client.errors import AnswerTimedOut, BrokerUnavailable
-from millstream.client.metadata import metadata_request
 from millstream.errors import UnsupportedVersion
 from millstream.wire.api import ApiKey
 from millstream.wire.messages import encode_response

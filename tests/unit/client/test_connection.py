@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from millstream.address import Address
+from millstream.client.codecs.metadata import metadata_request
 from millstream.client.connection import Connection
 from millstream.client.errors import AnswerTimedOut, BrokerUnavailable
-from millstream.client.metadata import metadata_request
 from millstream.wire.api import ApiKey
 from millstream.wire.messages import encode_response
 from tests.unit.client.peer import answer_api_versions, peer, receive_frame

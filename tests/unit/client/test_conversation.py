@@ -1,9 +1,9 @@
 import pytest
 
-from millstream.client.api_versions import ApiVersionsRequest
+from millstream.client.codecs.api_versions import ApiVersionsRequest
+from millstream.client.codecs.produce import BatchFor, ProduceRequest
+from millstream.client.codecs.request import MessageRequest
 from millstream.client.conversation import Conversation
-from millstream.client.produce import BatchFor, ProduceRequest
-from millstream.client.request import MessageRequest
 from millstream.errors import MalformedFrame, UnsupportedVersion
 from millstream.wire.api import ApiKey
 from millstream.wire.frames import frame_response, read_request_header, read_size

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from millstream.client.codecs.request import MessageRequest
 from millstream.client.coordinators import GROUP, TRANSACTION, Coordinators
 from millstream.client.errors import BrokerUnavailable, kafka_error
-from millstream.client.request import MessageRequest
 from millstream.errors import InvalidGroupId, NotCoordinator
 from millstream.wire.api import ApiKey
 from tests.unit.client.model_cluster import ModelCluster

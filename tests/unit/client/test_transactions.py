@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from millstream.client.request import MessageRequest
+from millstream.client.codecs.request import MessageRequest
 from millstream.client.transactions import OpenTransaction, Transactions
 from millstream.errors import InvalidTransactionTimeout, TransactionalIdAuthorizationFailed
 from millstream.topic_partition import TopicPartition

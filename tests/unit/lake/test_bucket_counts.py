@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.audit.report import ANY_BUCKET, NO_TIME
+from millstream.audit.reports.report import ANY_BUCKET, NO_TIME
 from millstream.lake import bucket_counts
 from millstream.lake.bucket_counts import BucketCount, PartitionCounts, audit_counts
 

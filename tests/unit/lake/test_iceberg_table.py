@@ -54,7 +54,8 @@ def test_a_micro_batch_that_comes_again_is_left_out(lake: str, writer: IcebergWr
 def test_of_loads_that_begin_at_the_same_moment_one_commits_and_the_other_is_told(tmp_path: Path) -> None:
     """Also the catalog is made by both."""
     for number in range(10):
-        lake, together, refused = str(tmp_path / str(number)), Barrier(2), []
+        lake, together = str(tmp_path / str(number)), Barrier(2)
+        refused: list[str] = []
 
         def commit(name: str, lake: str = lake, together: Barrier = together, refused: list[str] = refused) -> None:
             writer = IcebergWriter(lake, "clicks", catalog={})

@@ -68,7 +68,8 @@ def test_a_table_that_another_one_makes_between_two_looks_is_opened(address: str
 def test_writers_that_begin_at_the_same_moment_make_one_table(tmp_path: Path) -> None:
     """Each appends its rows or is told of the others; nobody takes the table in the making for something else."""
     for number in range(30):
-        table, together, refused = ResultTable(str(tmp_path / str(number))), Barrier(3), []
+        table, together = ResultTable(str(tmp_path / str(number))), Barrier(3)
+        refused: list[str] = []
 
         def append(name: str, table: ResultTable = table, together: Barrier = together, refused: list[str] = refused) -> None:
             together.wait(30)

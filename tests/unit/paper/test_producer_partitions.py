@@ -2,7 +2,7 @@
 
 import pytest
 
-from millstream.audit.report import ANY_PARTITION
+from millstream.audit.reports.report import ANY_PARTITION
 from millstream.client.key_partition import key_partition
 from millstream.paper import producer_partitions
 from millstream.paper.librdkafka import key_hasher

@@ -9,7 +9,7 @@ import pytest
 
 from millstream.client.errors import ClientError
 from millstream.errors import UsageError
-from millstream.paper.assignment import StreamId
+from millstream.paper.groups.assignment import StreamId
 from millstream.paper.message import ConsumedMessage
 from millstream.paper.progress import Claim
 from millstream.paper.puller import Puller

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from millstream.cluster.reassignment import begun
+from millstream.cluster.controller.reassignment import begun
 from millstream.coordination.partition_state import PartitionState
 from millstream.log.directories.checkpoints import HIGH_WATERMARK
 from millstream.log.directories.directory import is_deleted_directory_name

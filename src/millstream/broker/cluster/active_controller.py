@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from millstream.broker.cluster.controller_term import ControllerTerm, InSyncChange, MetadataTree
-from millstream.cluster.leader_election import ElectionRules
+from millstream.cluster.controller.leader_election import ElectionRules
 from millstream.coordination.cluster_view import ClusterView, TopicState
 from millstream.coordination.election import ControllerClaim
 from millstream.coordination.partition_state import PartitionState

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from millstream.broker.cluster.live_settings import LiveSettings
-from millstream.cluster.controller import Controller
+from millstream.cluster.controller.controller import Controller
 from millstream.coordination.cluster_view import DEFAULT_BROKER
 from millstream.coordination.topic_names import check_name
 from millstream.errors import InvalidConfig, InvalidRequest, UnknownTopicOrPartition

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from millstream.broker.cluster.controller_channel import UntilView
-from millstream.client.request import MessageRequest, Request
+from millstream.client.codecs.request import MessageRequest, Request
 from millstream.coordination.cluster_view import ClusterView
 from millstream.errors import MillstreamError
 from millstream.wire.api import ApiKey

@@ -4,8 +4,8 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
-from millstream.cluster.controller import Controller
-from millstream.cluster.metadata_writer import MetadataWriter
+from millstream.cluster.controller.controller import Controller
+from millstream.cluster.controller.metadata_writer import MetadataWriter
 from millstream.coordination import paths
 from millstream.coordination.cluster_watcher import BROKERS, CHANGES, ClusterWatcher
 from millstream.coordination.interface import Coordination

@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol, TypeVar
 
 from millstream.broker.cluster.peers import Peers, ViewOf
+from millstream.client.codecs.request import Request
 from millstream.client.errors import AnswerTimedOut, BrokerUnavailable
-from millstream.client.request import Request
 from millstream.coordination.cluster_view import ClusterView
 from millstream.errors import MillstreamError, NotController
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from millstream.broker.cluster.active_controller import ActiveController, Answers
 from millstream.broker.cluster.controller_term import InSyncChange
 from millstream.broker.failures import as_kafka_error
-from millstream.client.request import Request
+from millstream.client.codecs.request import Request
 from millstream.coordination.cluster_view import ClusterView
 from millstream.coordination.partition_state import NO_LEADER, PartitionState
 from millstream.errors import KafkaError, MillstreamError, UnknownTopicId

@@ -17,8 +17,8 @@ from itertools import zip_longest
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
-from millstream.cluster.controller_machine import BrokerLife, ControllerMachine, Decision
-from millstream.cluster.leader_election import ElectionRules
+from millstream.cluster.controller.controller_machine import BrokerLife, ControllerMachine, Decision
+from millstream.cluster.controller.leader_election import ElectionRules
 from millstream.coordination.cluster_view import ClusterView, TopicState
 from millstream.coordination.partition_state import NO_LEADER, PartitionState
 from millstream.errors import KafkaError, NotController, RetriableError, UnknownTopicId, UnknownTopicOrPartition
@@ -169,7 +169,7 @@ class ControllerTerm:
                 await self._settle(lambda some, wanted=wanted: self._grown(some, racks, wanted), names)  # type: ignore[misc]
 
     def _grown(self, names: Iterable[TopicPartition], racks: Mapping[int, str | None], replication_factor: int) -> Decision:
-        from millstream.cluster.replica_growth import grown_replicas  # a broker alone never needs it
+        from millstream.cluster.controller.replica_growth import grown_replicas  # a broker alone never needs it
 
         states = {name: state for name in names if (state := self.machine.partitions.get(name)) is not None}
         return Decision(grown_replicas(states, racks, replication_factor=replication_factor), {})

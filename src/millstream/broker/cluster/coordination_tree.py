@@ -66,7 +66,7 @@ class CoordinationTree:
             advice = "give --data another directory, or leave --zookeeper out"
             raise StartupError(f"the topics in {holders[0].path} are known to its embedded coordination, not to a ZooKeeper; {advice}")
         else:
-            from millstream.coordination.kazoo_adapter import KazooCoordination  # kazoo takes time to import
+            from millstream.coordination.ensemble.kazoo_adapter import KazooCoordination  # kazoo takes time to import
 
             self.session = await KazooCoordination.connect(
                 options.zookeeper,

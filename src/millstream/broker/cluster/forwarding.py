@@ -19,8 +19,8 @@ from millstream.broker.network.api import Reply, Request
 from millstream.broker.network.connection import Connection
 from millstream.broker.network.router import CarriedOut
 from millstream.broker.network.session import Session
+from millstream.client.codecs.request import Request as AnyRequest
 from millstream.client.errors import BrokerUnavailable, kafka_error
-from millstream.client.request import Request as AnyRequest
 from millstream.coordination.cluster_watcher import CHANGES, ClusterWatcher, Stale
 from millstream.errors import MalformedFrame, NotController
 from millstream.replication_errors import BrokerIdNotRegistered, StaleBrokerEpoch

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping
 
-from millstream.cluster.leader_election import ElectionRules
+from millstream.cluster.controller.leader_election import ElectionRules
 from millstream.coordination.cluster_view import DEFAULT_BROKER, ClusterView, TopicState
 from millstream.errors import InvalidConfig
 from millstream.log.config import LogConfig

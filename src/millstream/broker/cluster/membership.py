@@ -21,9 +21,9 @@ from millstream.broker.cluster.registration import Registration, prepare_tree, r
 from millstream.broker.cluster.topic_creation import TopicCreation
 from millstream.broker.server_options import ServerOptions
 from millstream.broker.tasks import Spawn
-from millstream.cluster.controller import Controller
-from millstream.cluster.layout_conversion import convert_layout, has_old_topics
-from millstream.cluster.metadata_writer import MetadataWriter
+from millstream.cluster.controller.controller import Controller
+from millstream.cluster.controller.layout_conversion import convert_layout, has_old_topics
+from millstream.cluster.controller.metadata_writer import MetadataWriter
 from millstream.coordination.cluster_view import BrokerState, ClusterView
 from millstream.coordination.cluster_watcher import ClusterWatcher, PartitionCounts, ShownListener, ViewListener
 from millstream.coordination.election import ControllerElection

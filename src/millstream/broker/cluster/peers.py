@@ -16,8 +16,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from millstream.address import Address
+from millstream.client.codecs.request import Request
 from millstream.client.errors import AnswerTimedOut, BrokerUnavailable
-from millstream.client.request import Request
 from millstream.coordination.cluster_view import ClusterView
 from millstream.errors import MillstreamError
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final
 
 from millstream.address import Address
-from millstream.cluster.layout_conversion import LAYOUT
+from millstream.cluster.controller.layout_conversion import LAYOUT
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import BrokerState, decode_cluster_id
 from millstream.coordination.interface import Coordination, Create, Delete, SessionState, WatchEvent, ZnodeStat

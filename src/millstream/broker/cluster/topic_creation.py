@@ -6,7 +6,7 @@ Only the controller does that; topics that are created because a client asks for
 from collections.abc import Callable, Mapping, Sequence
 
 from millstream.broker.cluster.live_settings import LiveSettings
-from millstream.cluster.controller import Controller
+from millstream.cluster.controller.controller import Controller
 from millstream.coordination.cluster_view import TopicState
 from millstream.coordination.topic_names import INTERNAL_TOPICS, check_collision, check_name
 from millstream.errors import InvalidReplicaAssignment, InvalidRequest, PolicyViolation, TopicAlreadyExists

@@ -15,7 +15,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
 from millstream.broker.failures import as_kafka_error
-from millstream.broker.handlers.pending_commit import PendingCommit, Wait, timed_out
+from millstream.broker.handlers.groups.pending_commit import PendingCommit, Wait, timed_out
 from millstream.broker.network.api import Request, api
 from millstream.broker.network.outbox import Chunk
 from millstream.broker.network.session import Session

@@ -17,7 +17,7 @@ from millstream.broker.cluster.topic_creation import TopicCreation
 from millstream.broker.failures import as_kafka_error, error_fields
 from millstream.broker.network.api import Fields, Forwarding, Later, Request, api
 from millstream.broker.network.session import Session
-from millstream.cluster.controller import Controller
+from millstream.cluster.controller.controller import Controller
 from millstream.cluster.topic_access import Operation, check_access
 from millstream.coordination.cluster_view import TopicState
 from millstream.errors import InvalidConfig, InvalidRequest, TopicDeletionDisabled, UnknownTopicId, UnknownTopicOrPartition

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from millstream.broker.cluster.membership import ClusterMembership
 from millstream.broker.coordinators.group_coordinator import GroupCoordinator
-from millstream.broker.handlers.fetch_sessions import FetchSessions
+from millstream.broker.handlers.fetch.fetch_sessions import FetchSessions
 from millstream.broker.metrics.sample import BROKER, GROUPS, PARTITIONS, encode_part
 from millstream.broker.network.listener import Listener
 from millstream.broker.network.request_times import request_name

@@ -27,9 +27,9 @@ from millstream.broker.replication.follower_throttle import FollowerThrottle
 from millstream.broker.replication.leader_offsets import LeaderOffsets
 from millstream.broker.replication.replication_quotas import ReplicationQuotas
 from millstream.broker.tasks import Spawn
+from millstream.client.codecs.fetch_session import FetchSession
+from millstream.client.codecs.replica_fetch import ReplicaFetchAnswer, ReplicaFetched, ReplicaFetchRequest, ReplicaKey, ReplicaWanted
 from millstream.client.errors import kafka_error
-from millstream.client.fetch_session import FetchSession
-from millstream.client.replica_fetch import ReplicaFetchAnswer, ReplicaFetched, ReplicaFetchRequest, ReplicaKey, ReplicaWanted
 from millstream.cluster.follower import Follower
 from millstream.errors import KafkaError, MillstreamError, OffsetOutOfRange, StorageError
 from millstream.log.leader_epochs import EpochEnd

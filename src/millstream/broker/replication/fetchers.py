@@ -21,7 +21,7 @@ from millstream.log.directories.directory import LogDirectory
 
 if TYPE_CHECKING:
     from millstream.broker.replication.fetcher import Fetcher
-    from millstream.client.replica_fetch import ReplicaKey
+    from millstream.client.codecs.replica_fetch import ReplicaKey
 
 CUT_AT_ONCE: Final = 4
 """Fewer than there are threads (six on two cores)."""

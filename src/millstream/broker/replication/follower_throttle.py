@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from millstream.broker.replication.replication_quotas import ReplicationQuotas
-from millstream.client.replica_fetch import ReplicaKey
+from millstream.client.codecs.replica_fetch import ReplicaKey
 from millstream.cluster.follower import Follower
 from millstream.cluster.replication_quota import is_throttled
 

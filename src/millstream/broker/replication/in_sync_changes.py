@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from uuid import UUID
 
-from millstream.client.request import MessageRequest, Request
+from millstream.client.codecs.request import MessageRequest, Request
 from millstream.clock import Clock
 from millstream.cluster.replica_set import ReplicaSet
 from millstream.coordination.cluster_view import ClusterView

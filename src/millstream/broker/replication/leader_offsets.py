@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from millstream.broker.cluster.peers import Peers
+from millstream.client.codecs.request import MessageRequest
 from millstream.client.errors import kafka_error
-from millstream.client.request import MessageRequest
 from millstream.cluster.follower import Follower
 from millstream.errors import UnknownServerError
 from millstream.offset import EARLIEST, LATEST

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from millstream.broker.cluster.peers import Peers
 from millstream.broker.tasks import Spawn
 from millstream.broker.transactions.verification import NETWORK_EXCEPTION
-from millstream.client.request import MessageRequest
+from millstream.client.codecs.request import MessageRequest
 from millstream.errors import CoordinatorNotAvailable, MillstreamError
 from millstream.topic_partition import TopicPartition, by_topic
 from millstream.transactions.commands import AddPartitions, VerifyPartitions

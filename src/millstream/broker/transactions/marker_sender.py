@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from millstream.broker.cluster.peers import Peers, ViewOf
 from millstream.broker.tasks import Spawn
 from millstream.broker.transactions.marker_writes import MarkerResults, MarkerWrites, ProducerMarkers
+from millstream.client.codecs.request import MessageRequest
 from millstream.client.errors import kafka_error
-from millstream.client.request import MessageRequest
 from millstream.coordination.cluster_view import ClusterView
 from millstream.errors import InvalidProducerEpoch, MillstreamError
 from millstream.topic_partition import TopicPartition, by_topic

@@ -2,7 +2,7 @@
 
 import typer
 
-from millstream.cli.cluster.disks import disks
+from millstream.cli.cluster.disks.command import disks
 from millstream.cli.cluster.drain import drain
 from millstream.cli.cluster.elect import elect
 from millstream.cli.cluster.reassign import reassign

@@ -34,8 +34,8 @@ def drain(
     from millstream.cli.cluster.execution import Manner, carry_out
     from millstream.cli.cluster.obstacles import refuse_if_moving, refuse_leaderless
     from millstream.cli.cluster.operated_cluster import open_operated
-    from millstream.cli.cluster.plan import Plan
     from millstream.cli.cluster.planning import drain as planner
+    from millstream.cli.cluster.planning.plan import Plan
 
     manner = Manner(yes, dry_run, as_json, no_wait, throttle)
     manner.check()

@@ -9,7 +9,7 @@ import typer
 
 from millstream.cli.cluster.confirmation import confirm
 from millstream.cli.cluster.parameters import DryRun, Yes
-from millstream.cli.cluster.plan_output import count
+from millstream.cli.cluster.planning.plan_output import count
 from millstream.cli.completion import complete_topic
 from millstream.cli.output import print_table
 from millstream.cli.parameters import DEFAULT_BROKERS, Brokers, ClientOptions
@@ -47,7 +47,7 @@ def elect(
 ) -> None:
     """Let the first replica of each partition lead, if it is in sync; prints what changed. Asks first only with --unclean."""
     from millstream.cli.cluster.operated_cluster import open_operated
-    from millstream.client.reassignment_admin import PREFERRED, UNCLEAN
+    from millstream.client.admin.reassignment_admin import PREFERRED, UNCLEAN
 
     if partition and len(topics or []) != 1:
         raise UsageError("--partition is about the partitions of one TOPIC: name it, and only it.")

@@ -8,20 +8,20 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from millstream.cli.cluster.disk_moves import DiskMoves
+from millstream.cli.cluster.disks.disk_moves import DiskMoves
 from millstream.cli.cluster.following import Follower, follow
-from millstream.cli.cluster.plan import DiskMove, Move
-from millstream.cli.cluster.plan_output import count, names_were
+from millstream.cli.cluster.planning.plan import DiskMove, Move
+from millstream.cli.cluster.planning.plan_output import count, names_were
 from millstream.cli.output import format_size
+from millstream.client.admin.reassignment_admin import PREFERRED
 from millstream.client.errors import BrokerUnavailable
-from millstream.client.reassignment_admin import PREFERRED
 from millstream.errors import CommandFailed, MillstreamError
 from millstream.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from millstream.cli.cluster.operated_cluster import OperatedCluster
-    from millstream.client.config_admin import Resource
-    from millstream.client.metadata import PartitionMetadata
+    from millstream.client.admin.config_admin import Resource
+    from millstream.client.codecs.metadata import PartitionMetadata
 
 METADATA_SECONDS = 15.0
 

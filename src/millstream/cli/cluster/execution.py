@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from millstream.cli.cluster.confirmation import confirm
-from millstream.cli.cluster.disk_moves import DiskMoves
+from millstream.cli.cluster.disks.disk_moves import DiskMoves
 from millstream.cli.cluster.ending import finish, how_to_go_on, remove_throttles
 from millstream.cli.cluster.obstacles import refuse_silent
-from millstream.cli.cluster.plan import Move, Plan
-from millstream.cli.cluster.plan_output import count, names_were, print_plan
+from millstream.cli.cluster.planning.plan import Move, Plan
+from millstream.cli.cluster.planning.plan_output import count, names_were, print_plan
 from millstream.cli.cluster.throttle import parse_rate, throttled
 from millstream.cli.output import print_json
 from millstream.client.retry import may_pass
@@ -22,7 +22,7 @@ from millstream.errors import CommandFailed, KafkaError, MillstreamError, UsageE
 
 if TYPE_CHECKING:
     from millstream.cli.cluster.operated_cluster import OperatedCluster
-    from millstream.client.config_admin import Options, Resource
+    from millstream.client.admin.config_admin import Options, Resource
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ import time
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from millstream.cli.cluster.disk_moves import DiskMoves
-from millstream.cli.cluster.plan import Move
+from millstream.cli.cluster.disks.disk_moves import DiskMoves
+from millstream.cli.cluster.planning.plan import Move
 from millstream.cli.cluster.progress import Progress, Standing
 
 if TYPE_CHECKING:

@@ -4,13 +4,13 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from millstream.cli.cluster.disk_moves import DiskMoves
-from millstream.cli.cluster.plan import DiskMove, Move
-from millstream.cli.cluster.plan_output import ids
+from millstream.cli.cluster.disks.disk_moves import DiskMoves
+from millstream.cli.cluster.planning.plan import DiskMove, Move
+from millstream.cli.cluster.planning.plan_output import ids
 from millstream.cli.cluster.progress import Progress
 from millstream.cli.cluster.throttle import left_by_moves
 from millstream.cli.output import format_size, print_json, print_table
-from millstream.client.disk_admin import Replica
+from millstream.client.admin.disk_admin import Replica
 from millstream.topic_partition import TopicPartition
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 import sys
 from typing import TYPE_CHECKING
 
-from millstream.cli.cluster.plan import Plan
-from millstream.cli.cluster.plan_output import count, names
+from millstream.cli.cluster.planning.plan import Plan
+from millstream.cli.cluster.planning.plan_output import count, names
 from millstream.errors import CommandFailed
 
 if TYPE_CHECKING:

@@ -5,18 +5,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from millstream.cli.cluster.plan import DiskMove, Move
 from millstream.cli.cluster.planning.layout import Layout, PartitionLayout
+from millstream.cli.cluster.planning.plan import DiskMove, Move
 from millstream.cli.cluster.throttle import BROKER_OPTIONS, TOPIC_OPTIONS, unthrottled
 from millstream.cli.connected_cluster import connected_cluster
 from millstream.cli.kafka_client import close_name
+from millstream.client.admin.config_admin import BROKER, TOPIC, ConfigAdmin, Options, Resource
+from millstream.client.admin.disk_admin import DiskAdmin, Disks, Replica
+from millstream.client.admin.log_dirs import replica_sizes
+from millstream.client.admin.reassignment_admin import Reassignment, ReassignmentAdmin
 from millstream.client.cluster import Cluster
-from millstream.client.config_admin import BROKER, TOPIC, ConfigAdmin, Options, Resource
-from millstream.client.disk_admin import DiskAdmin, Disks, Replica
+from millstream.client.codecs.metadata import NO_LEADER, ClusterMetadata, metadata_request
 from millstream.client.errors import BrokerUnavailable
-from millstream.client.log_dirs import replica_sizes
-from millstream.client.metadata import NO_LEADER, ClusterMetadata, metadata_request
-from millstream.client.reassignment_admin import Reassignment, ReassignmentAdmin
 from millstream.errors import CommandFailed, MillstreamError
 from millstream.topic_partition import TopicPartition
 

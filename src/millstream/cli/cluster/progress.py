@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from millstream.cli.cluster.plan import DiskMove, Move
+from millstream.cli.cluster.planning.plan import DiskMove, Move
 from millstream.cli.output import format_seconds, format_size
-from millstream.client.disk_admin import Replica
+from millstream.client.admin.disk_admin import Replica
 from millstream.topic_partition import TopicPartition
 
 WINDOW_S = 30.0

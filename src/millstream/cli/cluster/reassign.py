@@ -13,8 +13,8 @@ from millstream.errors import CommandFailed, UsageError
 
 if TYPE_CHECKING:
     from millstream.cli.cluster.operated_cluster import OperatedCluster
-    from millstream.cli.cluster.plan import Plan
-    from millstream.cli.cluster.plan_file import WrittenPlan
+    from millstream.cli.cluster.planning.plan import Plan
+    from millstream.cli.cluster.planning.plan_file import WrittenPlan
 
 MODES = "--plan FILE, --topic T (with --to or --replicas), --list, --follow or --cancel"
 
@@ -53,7 +53,7 @@ def reassign(
     from millstream.cli.cluster.moves_list import list_moves
     from millstream.cli.cluster.obstacles import refuse_if_moving, refuse_leaderless
     from millstream.cli.cluster.operated_cluster import open_operated
-    from millstream.cli.cluster.plan_file import read_plan
+    from millstream.cli.cluster.planning.plan_file import read_plan
     from millstream.cli.cluster.reassignments import cancel_moves, follow_moves
 
     if [plan is not None, bool(topic) and not cancel, list_, follow, cancel].count(True) != 1:
@@ -89,8 +89,8 @@ def _refuse_flags(without_effect: Mapping[str, bool]) -> None:
 
 
 def _planned(operated: "OperatedCluster", topics: list[str], chosen: list[int] | None, replicas: int | None) -> "Plan":
-    from millstream.cli.cluster.plan import Plan
     from millstream.cli.cluster.planning.onto import onto
+    from millstream.cli.cluster.planning.plan import Plan
 
     places = operated.places_of(topics)
     allowed = operated.live_brokers if chosen is None else chosen
@@ -109,8 +109,8 @@ def _planned(operated: "OperatedCluster", topics: list[str], chosen: list[int] |
 
 
 def _checked(operated: "OperatedCluster", wanted: "WrittenPlan") -> "Plan":
-    from millstream.cli.cluster.plan import Plan, disk_moves_to
-    from millstream.cli.cluster.plan_file import check_targets
+    from millstream.cli.cluster.planning.plan import Plan, disk_moves_to
+    from millstream.cli.cluster.planning.plan_file import check_targets
 
     layout, disks = operated.layout(), operated.known_disks
     check_targets(layout, disks, wanted, where=operated.brokers)

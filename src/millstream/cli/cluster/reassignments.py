@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 from millstream.admin_errors import NoReassignmentInProgress, ReplicaNotAvailable
 from millstream.cli.cluster.confirmation import confirm
-from millstream.cli.cluster.disk_moves import DiskMoves
+from millstream.cli.cluster.disks.disk_moves import DiskMoves
 from millstream.cli.cluster.ending import finish, remove_throttles
 from millstream.cli.cluster.execution import Manner
 from millstream.cli.cluster.moves_list import NOTHING_MOVES
-from millstream.cli.cluster.plan import DiskMove, Move
-from millstream.cli.cluster.plan_output import count, print_disk_moves, print_moves
+from millstream.cli.cluster.planning.plan import DiskMove, Move
+from millstream.cli.cluster.planning.plan_output import count, print_disk_moves, print_moves
 from millstream.cli.cluster.throttle import DISK_RATE, left_by_moves
 from millstream.errors import CommandFailed, MillstreamError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
     from millstream.cli.cluster.operated_cluster import OperatedCluster
-    from millstream.client.config_admin import Resource
+    from millstream.client.admin.config_admin import Resource
 
 CANCEL_SECONDS = 30.0
 GONE = (ReplicaNotAvailable, UnknownTopicOrPartition)

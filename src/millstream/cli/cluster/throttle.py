@@ -9,8 +9,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from millstream.cli.cluster.plan import DiskMove, Move
-from millstream.client.config_admin import BROKER, TOPIC, Options, Resource
+from millstream.cli.cluster.planning.plan import DiskMove, Move
+from millstream.client.admin.config_admin import BROKER, TOPIC, Options, Resource
 from millstream.errors import UsageError
 
 SIDES: Final = ("leader", "follower")

@@ -86,7 +86,7 @@ class PaperGroups:
         return self._run(_cluster_id)
 
     def _run(self, work: "Callable[[Coordination], Awaitable[T]]") -> T:
-        from millstream.coordination.kazoo_adapter import KazooCoordination
+        from millstream.coordination.ensemble.kazoo_adapter import KazooCoordination
         from millstream.zookeeper.errors import ZooKeeperError
 
         async def run() -> T:
@@ -182,8 +182,8 @@ async def _read(tree: "Coordination", names: Iterable[str] | None) -> dict[str, 
 
 async def _read_group(tree: "Coordination", name: str) -> PaperGroup:
     from millstream.coordination import paths
-    from millstream.paper.assignment import read_subscription
-    from millstream.paper.group_registry import read_offset
+    from millstream.paper.groups.assignment import read_subscription
+    from millstream.paper.groups.group_registry import read_offset
 
     ids = await _children(tree, paths.consumer_ids(name))
     registered = await asyncio.gather(*(_get(tree, paths.consumer(name, each)) for each in ids))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from millstream.cli.partition_reader import PartitionReader
     from millstream.cli.topic.figures import Figures
-    from millstream.client.metadata import ClusterMetadata
+    from millstream.client.codecs.metadata import ClusterMetadata
 
 MOST_TOPICS = 15
 MOST_GROUPS = 10

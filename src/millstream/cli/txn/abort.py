@@ -14,7 +14,7 @@ from millstream.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from millstream.cli.txn.cluster_transactions import ClusterTransactions
-    from millstream.client.transaction_admin import KnownTransaction, OpenInLog
+    from millstream.client.admin.transaction_admin import KnownTransaction, OpenInLog
 
 COLUMNS = ("what is aborted", "producer", "epoch", "topic", "partition", "start offset")
 NOTHING_DONE = "Nothing was changed: repeat with --execute to abort."

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from millstream.cli.connected_cluster import connected_cluster
 from millstream.cli.kafka_client import close_name
+from millstream.client.admin.transaction_admin import KnownTransaction, OpenInLog, TransactionAdmin
 from millstream.client.cluster import Cluster as ConnectedCluster
-from millstream.client.transaction_admin import KnownTransaction, OpenInLog, TransactionAdmin
 from millstream.errors import CommandFailed
 from millstream.topic_partition import TopicPartition
 

@@ -17,7 +17,7 @@ from millstream.cli.txn.abort import abort
 from millstream.errors import UsageError
 
 if TYPE_CHECKING:
-    from millstream.client.transaction_admin import KnownTransaction
+    from millstream.client.admin.transaction_admin import KnownTransaction
 
 app = typer.Typer(help="List, describe and abort transactions.", no_args_is_help=True)
 

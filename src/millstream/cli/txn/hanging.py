@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from millstream.client.transaction_admin import KnownTransaction, OpenInLog
+from millstream.client.admin.transaction_admin import KnownTransaction, OpenInLog
 
 LONGEST_S: Final = 900.0
 """Kafka's default of transaction.max.timeout.ms: no transaction that a coordinator knows is open for longer."""

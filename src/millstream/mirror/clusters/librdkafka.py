@@ -17,10 +17,10 @@ from confluent_kafka import KafkaError as LibrdkafkaError
 from confluent_kafka.admin import AdminClient
 
 from millstream.client.errors import BrokerUnavailable, ClientError
-from millstream.client.oauth_token import fetch_token
-from millstream.client.sasl_settings import OAuthSettings
-from millstream.client.security import ClientSecurity
-from millstream.client.tls_settings import TlsSettings
+from millstream.client.security.client_security import ClientSecurity
+from millstream.client.security.oauth_token import fetch_token
+from millstream.client.security.sasl_settings import OAuthSettings
+from millstream.client.security.tls_settings import TlsSettings
 from millstream.errors import UsageError
 
 logger = logging.getLogger(__name__)

@@ -12,11 +12,11 @@ from typing import Any, Final, TypeVar
 
 from millstream.address import Address, parse_bootstrap_servers
 from millstream.client.async_connection import AsyncConnection
+from millstream.client.codecs.list_offsets import OffsetAndTime, list_offsets_request, read_list_offsets
+from millstream.client.codecs.metadata import NO_LEADER, ClusterMetadata, metadata_request, read_metadata
+from millstream.client.codecs.request import MessageRequest, Request
 from millstream.client.errors import BrokerUnavailable, kafka_error
-from millstream.client.list_offsets import OffsetAndTime, list_offsets_request, read_list_offsets
-from millstream.client.metadata import NO_LEADER, ClusterMetadata, metadata_request, read_metadata
-from millstream.client.request import MessageRequest, Request
-from millstream.client.security import NO_SECURITY, ClientSecurity
+from millstream.client.security.client_security import NO_SECURITY, ClientSecurity
 from millstream.errors import LeaderNotAvailable, MillstreamError
 from millstream.offset import LATEST
 from millstream.topic_partition import TopicPartition

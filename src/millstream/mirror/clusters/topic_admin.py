@@ -7,10 +7,10 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from millstream.client.admin.topic_creation import creation_request
+from millstream.client.codecs.request import MessageRequest
 from millstream.client.errors import kafka_error
-from millstream.client.request import MessageRequest
 from millstream.client.retry import may_pass
-from millstream.client.topic_creation import creation_request
 from millstream.errors import KafkaError, NotController
 from millstream.mirror.clusters.side import Side
 from millstream.wire.api import ApiKey

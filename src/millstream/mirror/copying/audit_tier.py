@@ -10,11 +10,11 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from millstream.audit.report import Kind, Report
+from millstream.audit.reports.report import Kind, Report
 from millstream.audited.audit_topic import AuditTopic
 from millstream.audited.reporter import Reporter
 from millstream.audited.settings import Audit, audit_settings
-from millstream.client.security import NO_SECURITY, ClientSecurity
+from millstream.client.security.client_security import NO_SECURITY, ClientSecurity
 from millstream.mirror.copying.copied_batches import CopiedBatches
 from millstream.topic_partition import TopicPartition
 

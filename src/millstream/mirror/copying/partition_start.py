@@ -14,10 +14,10 @@ import asyncio
 import logging
 from typing import Any, Final
 
+from millstream.client.codecs.fetch import FetchFrom, FetchRequest
+from millstream.client.codecs.mirror_append import MirrorAppend
+from millstream.client.codecs.request import MessageRequest
 from millstream.client.errors import kafka_error
-from millstream.client.fetch import FetchFrom, FetchRequest
-from millstream.client.mirror_append import MirrorAppend
-from millstream.client.request import MessageRequest
 from millstream.errors import KafkaError, OffsetOutOfRange
 from millstream.mirror.clusters.side import Side
 from millstream.mirror.copying.comparison import Compared, compare, compare_compacted

@@ -8,8 +8,8 @@ to where the audit has reports.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from millstream.client.codecs.request import MessageRequest
 from millstream.client.errors import kafka_error
-from millstream.client.request import MessageRequest
 from millstream.errors import KafkaError, MillstreamError
 from millstream.mirror.clusters.side import Side
 from millstream.topic_partition import TopicPartition

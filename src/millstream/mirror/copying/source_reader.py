@@ -13,9 +13,9 @@ import logging
 from typing import Final
 
 from millstream.byte_limit import ByteLimit
+from millstream.client.codecs.fetch_session import FetchSession
+from millstream.client.codecs.replica_fetch import ReplicaFetched, ReplicaFetchRequest, ReplicaKey, ReplicaWanted
 from millstream.client.errors import is_retriable, kafka_error
-from millstream.client.fetch_session import FetchSession
-from millstream.client.replica_fetch import ReplicaFetched, ReplicaFetchRequest, ReplicaKey, ReplicaWanted
 from millstream.errors import MillstreamError, OffsetOutOfRange
 from millstream.mirror.bell import Bell
 from millstream.mirror.clusters.side import Side

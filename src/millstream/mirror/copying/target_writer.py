@@ -10,8 +10,8 @@ from functools import partial
 from typing import Final
 
 from millstream.client.async_connection import AsyncConnection
+from millstream.client.codecs.mirror_append import MirrorAppend
 from millstream.client.errors import kafka_error
-from millstream.client.mirror_append import MirrorAppend
 from millstream.errors import MillstreamError, PolicyViolation
 from millstream.mirror.bell import Bell
 from millstream.mirror.clusters.side import Side

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from millstream.address import Address
+from millstream.client.codecs.request import MessageRequest
 from millstream.client.errors import BrokerUnavailable, kafka_error
-from millstream.client.request import MessageRequest
 from millstream.errors import MillstreamError, NonEmptyGroup, UnknownMemberId
 from millstream.mirror.clusters.side import Side
 from millstream.mirror.groups.group_offsets import Offsets, groups_to_copy, offsets_to_copy

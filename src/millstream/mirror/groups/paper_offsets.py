@@ -12,7 +12,7 @@ from typing import Final
 from millstream.coordination import paths
 from millstream.coordination.interface import Coordination, SessionState, WatchCallback, WatchEvent
 from millstream.mirror.groups.group_offsets import Offsets, groups_to_copy, offsets_to_copy
-from millstream.paper.group_registry import GroupRegistry, read_offset
+from millstream.paper.groups.group_registry import GroupRegistry, read_offset
 from millstream.topic_partition import TopicPartition
 from millstream.zookeeper.errors import BadVersion, NodeExists, NoNode
 

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from millstream.client.security import NO_SECURITY, ClientSecurity
+from millstream.client.security.client_security import NO_SECURITY, ClientSecurity
 from millstream.errors import MillstreamError
 from millstream.mirror.clusters.side import secured_side
 from millstream.mirror.merging.merge_settings import MergeSettings

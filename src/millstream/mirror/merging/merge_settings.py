@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from millstream.client.security import NO_SECURITY, ClientSecurity
+from millstream.client.security.client_security import NO_SECURITY, ClientSecurity
 
 NOT_MERGED: Final = frozenset({"_schemas", "_audit", "_audit_state", "_mirror"})
 """Topics that describe a cluster, and mean nothing in another one beside its own."""

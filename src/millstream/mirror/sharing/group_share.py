@@ -15,7 +15,7 @@ from typing import Final
 from confluent_kafka import OFFSET_END, Consumer, KafkaException
 from confluent_kafka import TopicPartition as AssignedPartition
 
-from millstream.client.security import NO_SECURITY, ClientSecurity
+from millstream.client.security.client_security import NO_SECURITY, ClientSecurity
 from millstream.mirror.clusters.librdkafka import open_consumer
 from millstream.mirror.group_names import members_of
 from millstream.topic_partition import TopicPartition

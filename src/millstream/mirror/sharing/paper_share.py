@@ -15,7 +15,7 @@ from typing import Final
 from millstream.coordination import paths
 from millstream.coordination.interface import Coordination, SessionState, WatchCallback, WatchEvent
 from millstream.mirror.bell import Bell
-from millstream.paper.assignment import StreamId, Subscription, assign_range, read_subscription, streams_of
+from millstream.paper.groups.assignment import StreamId, Subscription, assign_range, read_subscription, streams_of
 from millstream.topic_partition import TopicPartition
 from millstream.zookeeper.errors import ConnectionLost, NodeExists, NoNode, SessionExpired
 

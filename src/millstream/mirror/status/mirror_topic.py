@@ -13,10 +13,10 @@ from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from typing import Any, Final
 
+from millstream.client.admin.topic_creation import own_replicas, replicas_request
+from millstream.client.codecs.fetch import FetchFrom, FetchRequest
+from millstream.client.codecs.produce import BatchFor, ProduceRequest
 from millstream.client.errors import kafka_error
-from millstream.client.fetch import FetchFrom, FetchRequest
-from millstream.client.produce import BatchFor, ProduceRequest
-from millstream.client.topic_creation import own_replicas, replicas_request
 from millstream.errors import MillstreamError, TopicAlreadyExists
 from millstream.mirror.clusters.side import Side
 from millstream.mirror.clusters.topic_admin import create_topic

@@ -8,7 +8,7 @@ import asyncio
 from dataclasses import replace
 from typing import Final
 
-from millstream.client.fetch import FetchFrom, FetchRequest
+from millstream.client.codecs.fetch import FetchFrom, FetchRequest
 from millstream.errors import MillstreamError
 from millstream.mirror.clusters.side import Side
 from millstream.mirror.copying.progress import Committed, Progress

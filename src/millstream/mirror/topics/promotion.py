@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from time import monotonic
 from typing import Final, NamedTuple
 
+from millstream.client.codecs.metadata import TopicMetadata
+from millstream.client.codecs.mirror_append import MirrorAppend
 from millstream.client.errors import kafka_error
-from millstream.client.metadata import TopicMetadata
-from millstream.client.mirror_append import MirrorAppend
 from millstream.client.retry import may_pass
 from millstream.errors import CommandFailed, MillstreamError, PolicyViolation
 from millstream.mirror.clusters.side import Side

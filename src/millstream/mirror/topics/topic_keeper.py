@@ -10,8 +10,8 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from millstream.client.metadata import ClusterMetadata, TopicMetadata
-from millstream.client.mirror_append import MirrorAppend
+from millstream.client.codecs.metadata import ClusterMetadata, TopicMetadata
+from millstream.client.codecs.mirror_append import MirrorAppend
 from millstream.errors import MillstreamError, TopicAlreadyExists, UnsupportedVersion, UsageError
 from millstream.mirror.clusters.side import Side
 from millstream.mirror.clusters.topic_admin import create_topic, grow_topic, options_of, set_options

@@ -18,8 +18,8 @@ This module decides and waits for nothing: `Transactions` and `Admin` are its bo
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
+from millstream.client.admin.transaction_admin import KnownTransaction
 from millstream.client.errors import ClientError
-from millstream.client.transaction_admin import KnownTransaction
 from millstream.client.transactions import OpenTransaction
 from millstream.errors import KafkaError
 from millstream.spark.exactly_once.transaction_pool import TransactionPool

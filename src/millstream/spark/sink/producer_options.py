@@ -8,10 +8,10 @@ are those of `ProducerSettings`.
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from millstream.client.codecs.produce import ALL_REPLICAS, LEADER_ONLY, NO_ANSWER
 from millstream.client.partition_queue import MOST_IN_FLIGHT
-from millstream.client.produce import ALL_REPLICAS, LEADER_ONLY, NO_ANSWER
 from millstream.client.raw_producer import ProducerSettings
-from millstream.client.security import PREFIXES as SECURITY_PREFIXES
+from millstream.client.security.client_security import PREFIXES as SECURITY_PREFIXES
 from millstream.spark.options import LARGEST_LONG, OptionError, Options
 from millstream.wire.batch import HEADER_SIZE
 from millstream.wire.compression import Codec

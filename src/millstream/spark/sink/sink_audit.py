@@ -7,7 +7,7 @@ audit shows them as surplus. A micro-batch is named by its query, run and number
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
-from millstream.audit.report import Count, Kind
+from millstream.audit.reports.report import Count, Kind
 from millstream.audited.batch_reports import publish_batch, reporter_of
 from millstream.spark.sink.write_plan import WritePlan
 

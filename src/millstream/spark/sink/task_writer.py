@@ -15,9 +15,9 @@ import pyarrow as pa
 from millstream.arrow.binary_columns import Offsets, null_column
 from millstream.arrow.kernels.batch_kernels import first_record_size, row_sizes
 from millstream.arrow.kernels.compiled import warn_if_slow
-from millstream.audit.report import bucket_of
+from millstream.audit.reports.report import bucket_of
+from millstream.client.codecs.metadata import NO_LEADER
 from millstream.client.errors import DeliveryFailed
-from millstream.client.metadata import NO_LEADER
 from millstream.client.raw_producer import RawProducer
 from millstream.client.transactions import OpenTransaction
 from millstream.spark.exactly_once.task_transaction import task_transaction

@@ -12,7 +12,7 @@ from typing import ClassVar, Final, get_args
 from millstream.arrow.columns import Field, Mode
 from millstream.arrow.data_loss import DataLoss
 from millstream.audited.settings import AuditSettings
-from millstream.client.security import ClientSecurity
+from millstream.client.security.client_security import ClientSecurity
 from millstream.offset import EARLIEST, LATEST
 from millstream.registry.addresses import Addresses
 from millstream.spark.options import READ, FieldOptions, OptionError, Options

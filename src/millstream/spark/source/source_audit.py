@@ -6,7 +6,7 @@ after a micro-batch, and before it was reported, can still report it when it sta
 
 from typing import Final
 
-from millstream.audit.report import Kind
+from millstream.audit.reports.report import Kind
 from millstream.audited.settings import AuditSettings
 from millstream.audited.tier import Tier
 from millstream.spark.positions import Offsets

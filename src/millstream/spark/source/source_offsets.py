@@ -5,9 +5,9 @@ from typing import Final, TypeVar
 from uuid import UUID
 
 from millstream.client.cluster import Cluster
+from millstream.client.codecs.fetch import READ_COMMITTED, READ_UNCOMMITTED
+from millstream.client.codecs.metadata import TopicMetadata, metadata_request, read_metadata
 from millstream.client.errors import BrokerUnavailable
-from millstream.client.fetch import READ_COMMITTED, READ_UNCOMMITTED
-from millstream.client.metadata import TopicMetadata, metadata_request, read_metadata
 from millstream.client.retry import may_pass, retry
 from millstream.coordination.topic_names import INTERNAL_TOPICS
 from millstream.errors import InvalidTopic, UnknownTopicOrPartition

@@ -1,7 +1,7 @@
 """Three brokers that keep some partitions, and the controller that decides about them; the znodes are a dictionary."""
 
 from millstream.broker.cluster.active_controller import ActiveController
-from millstream.cluster.leader_election import ElectionRules
+from millstream.cluster.controller.leader_election import ElectionRules
 from millstream.coordination.cluster_view import TopicState
 from millstream.coordination.election import ControllerClaim
 from millstream.coordination.partition_state import PartitionState

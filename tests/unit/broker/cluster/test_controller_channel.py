@@ -6,8 +6,8 @@ import pytest
 
 from millstream.broker.cluster.controller_channel import ControllerChannel, Local
 from millstream.broker.cluster.peers import Peers
+from millstream.client.codecs.request import MessageRequest, Request
 from millstream.client.errors import AnswerTimedOut, BrokerUnavailable
-from millstream.client.request import MessageRequest, Request
 from millstream.coordination.cluster_view import ClusterView
 from millstream.errors import NotController
 from millstream.wire.api import ApiKey

@@ -6,7 +6,7 @@ import pytest
 
 from millstream.admin_errors import NoReassignmentInProgress
 from millstream.broker.cluster.controller_term import CHUNK, SLICE, InSyncChange
-from millstream.cluster.controller_machine import ControllerMachine
+from millstream.cluster.controller.controller_machine import ControllerMachine
 from millstream.coordination.partition_state import PartitionState
 from millstream.topic_partition import TopicPartition
 from millstream.zookeeper.errors import ConnectionLost

@@ -9,8 +9,8 @@ import pytest
 
 from millstream.address import Address
 from millstream.broker.cluster.peers import Peers
+from millstream.client.codecs.metadata import metadata_request
 from millstream.client.errors import AnswerTimedOut, BrokerUnavailable
-from millstream.client.metadata import metadata_request
 from millstream.coordination.cluster_view import BrokerState, ClusterView
 from tests.unit.client.controller_peer import ControllerPeer
 from tests.waiting import eventually

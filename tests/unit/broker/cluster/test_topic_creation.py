@@ -14,7 +14,7 @@ from millstream.errors import (
     PolicyViolation,
     TopicAlreadyExists,
 )
-from tests.unit.cluster.test_controller import LONG_MS, Cluster, running, with_second_broker
+from tests.unit.cluster.controller.test_controller import LONG_MS, Cluster, running, with_second_broker
 
 
 @pytest.fixture

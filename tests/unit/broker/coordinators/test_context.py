@@ -11,7 +11,7 @@ import pytest
 
 from millstream.broker.coordinators.context import CoordinatorContext, as_coordinator_error
 from millstream.broker.coordinators.group_coordinator import GroupCoordinator
-from millstream.broker.handlers.group_admin import GroupAdminFamily
+from millstream.broker.handlers.groups.group_admin import GroupAdminFamily
 from millstream.broker.network.api import Fields, Request
 from millstream.coordinator_shard import CoordinatorRecord
 from millstream.errors import (

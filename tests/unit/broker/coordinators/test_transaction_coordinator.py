@@ -10,7 +10,7 @@ import pytest
 
 from millstream.broker.coordinators.runtime import partition_for
 from millstream.broker.coordinators.transaction_coordinator import PartitionErrors, transaction_settings
-from millstream.broker.handlers.transaction_admin import DESCRIBED_PER_TURN
+from millstream.broker.handlers.transactions.transaction_admin import DESCRIBED_PER_TURN
 from millstream.broker.server import BrokerServer
 from millstream.coordination.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from millstream.errors import (

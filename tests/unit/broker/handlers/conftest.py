@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from millstream.broker.handlers.fetch_sessions import FetchSessions
+from millstream.broker.handlers.fetch.fetch_sessions import FetchSessions
 from millstream.broker.network.region_loader import RegionLoader
 from millstream.cluster.partition import Partition
 from millstream.cluster.replicas import Replicas

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from millstream.broker.handlers.fetch import FetchFamily
+from millstream.broker.handlers.fetch.fetch import FetchFamily
 from millstream.cluster.partition import Partition
 from millstream.coordination.cluster_view import BrokerState, ClusterView
 from millstream.coordination.partition_state import PartitionState

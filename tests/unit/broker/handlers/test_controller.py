@@ -10,8 +10,8 @@ import pytest
 from millstream.broker.cluster.active_controller import ActiveController
 from millstream.broker.cluster.controller_requests import ControllerRequests
 from millstream.broker.handlers.controller import ControllerFamily
-from millstream.client.request import MessageRequest
-from millstream.cluster.leader_election import ElectionRules
+from millstream.client.codecs.request import MessageRequest
+from millstream.cluster.controller.leader_election import ElectionRules
 from millstream.coordination.election import ControllerClaim
 from millstream.coordination.partition_state import PartitionState
 from millstream.errors import NotController, UnknownTopicId, UnknownTopicOrPartition

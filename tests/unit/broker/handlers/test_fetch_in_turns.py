@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from millstream.broker.handlers import fetch, fetch_attempt
+from millstream.broker.handlers.fetch import fetch, fetch_attempt
 from millstream.cluster.partition import Partition
 from millstream.wire.api import ApiKey
 from tests.batches import decode_records

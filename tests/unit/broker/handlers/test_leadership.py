@@ -15,8 +15,8 @@ from millstream.admin_errors import (
 from millstream.broker.cluster.active_controller import ActiveController
 from millstream.broker.handlers.leadership import PREFERRED, UNCLEAN, LeadershipFamily
 from millstream.broker.storage.loop_turns import AT_ONCE
-from millstream.cluster.leader_election import ElectionRules
-from millstream.cluster.reassignment import begun
+from millstream.cluster.controller.leader_election import ElectionRules
+from millstream.cluster.controller.reassignment import begun
 from millstream.coordination.cluster_view import ClusterView
 from millstream.coordination.election import ControllerClaim
 from millstream.coordination.partition_state import NO_LEADER, PartitionState

@@ -32,7 +32,7 @@ from millstream.errors import (
 from millstream.wire.api import ApiKey
 from millstream.zookeeper.errors import ConnectionLost
 from tests.unit.broker.handlers.desk import Desk
-from tests.unit.cluster.test_controller import LONG_MS, Cluster, running
+from tests.unit.cluster.controller.test_controller import LONG_MS, Cluster, running
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from millstream.broker.handlers.produce import ProduceFamily
+from millstream.broker.handlers.produce.produce import ProduceFamily
 from millstream.cluster.replicas import Replicas
 from millstream.errors import (
     CoordinatorLoadInProgress,

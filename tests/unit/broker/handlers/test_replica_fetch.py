@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from millstream.broker.handlers.fetch import FetchFamily
-from millstream.broker.handlers.fetch_sessions import FetchSessions
+from millstream.broker.handlers.fetch.fetch import FetchFamily
+from millstream.broker.handlers.fetch.fetch_sessions import FetchSessions
 from millstream.broker.network.region_loader import RegionLoader
 from millstream.cluster.partition import Partition
 from millstream.cluster.replicas import Replicas

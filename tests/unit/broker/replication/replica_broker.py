@@ -11,8 +11,8 @@ from uuid import UUID
 from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.peers import Peers
 from millstream.broker.handlers.api_versions import ApiVersionsFamily
-from millstream.broker.handlers.fetch import FetchFamily
-from millstream.broker.handlers.fetch_sessions import FetchSessions
+from millstream.broker.handlers.fetch.fetch import FetchFamily
+from millstream.broker.handlers.fetch.fetch_sessions import FetchSessions
 from millstream.broker.handlers.offsets import OffsetsFamily
 from millstream.broker.network.api import Handler, api_of
 from millstream.broker.network.listener import ConnectionLimits, Listener

@@ -5,7 +5,7 @@ import pytest
 
 from millstream.broker.replication.follower_throttle import LOOK_AGAIN_S, FollowerThrottle
 from millstream.broker.replication.replication_quotas import ReplicationQuotas
-from millstream.client.replica_fetch import ReplicaKey
+from millstream.client.codecs.replica_fetch import ReplicaKey
 from millstream.cluster.follower import Follower
 from millstream.log.config import LogConfig
 from millstream.options.settings import BrokerSettings

@@ -14,7 +14,7 @@ from millstream.log.records.record_check import RecordCheck
 from millstream.wire.batch import read_header
 from millstream.wire.compression import Codec, UnfoldsTooFar, compress, decompress
 from tests.batches import now_ms
-from tests.unit.broker.handlers.test_late_appends import COMPACTED, many
+from tests.unit.broker.handlers.produce.test_late_appends import COMPACTED, many
 from tests.waiting import eventually
 
 LARGE = ORDINARY_RECORDS + 1

@@ -10,8 +10,8 @@ from millstream.broker.cluster.peers import Peers
 from millstream.broker.transactions import coordinator_questions
 from millstream.broker.transactions.coordinator_questions import CoordinatorQuestions
 from millstream.broker.transactions.verification import NETWORK_EXCEPTION
+from millstream.client.codecs.request import MessageRequest
 from millstream.client.errors import BrokerUnavailable
-from millstream.client.request import MessageRequest
 from millstream.errors import CoordinatorNotAvailable
 from millstream.topic_partition import TopicPartition
 from millstream.transactions.commands import AddPartitions, VerifyPartitions

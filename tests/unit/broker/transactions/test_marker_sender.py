@@ -12,8 +12,8 @@ from millstream.broker.cluster.peers import Peers
 from millstream.broker.transactions import marker_sender
 from millstream.broker.transactions.marker_sender import MarkerSender
 from millstream.broker.transactions.marker_writes import MarkerResults, MarkerWrites, ProducerMarkers
+from millstream.client.codecs.request import MessageRequest
 from millstream.client.errors import BrokerUnavailable
-from millstream.client.request import MessageRequest
 from millstream.coordination.cluster_view import BrokerState, ClusterView, TopicState
 from millstream.coordination.partition_state import PartitionState
 from millstream.errors import InvalidProducerEpoch, NotLeaderOrFollower

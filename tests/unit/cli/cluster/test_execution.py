@@ -11,8 +11,8 @@ from millstream.admin_errors import NoReassignmentInProgress
 from millstream.cli.cluster.execution import Manner, carry_out
 from millstream.cli.cluster.obstacles import refuse_leaderless
 from millstream.cli.cluster.operated_cluster import OperatedCluster
-from millstream.cli.cluster.plan import DiskMove, Plan
-from millstream.client.config_admin import Options, Resource
+from millstream.cli.cluster.planning.plan import DiskMove, Plan
+from millstream.client.admin.config_admin import Options, Resource
 from millstream.client.errors import BrokerUnavailable
 from millstream.errors import CommandFailed, InvalidReplicaAssignment, InvalidRequest, KafkaError, MillstreamError
 from millstream.topic_partition import TopicPartition

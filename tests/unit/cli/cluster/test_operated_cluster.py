@@ -3,7 +3,7 @@ from typing import Any, cast
 
 from millstream.cli.cluster.operated_cluster import OperatedCluster
 from millstream.cli.cluster.throttle import BROKER_OPTIONS, TOPIC_OPTIONS
-from millstream.client.config_admin import BROKER, TOPIC, ConfigAdmin, Options, Resource
+from millstream.client.admin.config_admin import BROKER, TOPIC, ConfigAdmin, Options, Resource
 from millstream.client.errors import BrokerUnavailable
 from millstream.errors import InvalidRequest
 

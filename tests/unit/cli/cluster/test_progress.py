@@ -1,6 +1,6 @@
-from millstream.cli.cluster.plan import DiskMove, Move
+from millstream.cli.cluster.planning.plan import DiskMove, Move
 from millstream.cli.cluster.progress import Progress
-from millstream.client.disk_admin import Replica
+from millstream.client.admin.disk_admin import Replica
 from millstream.topic_partition import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -1,9 +1,9 @@
 import pytest
 
-from millstream.cli.cluster.plan import DiskMove, Move
+from millstream.cli.cluster.planning.plan import DiskMove, Move
 from millstream.cli.cluster.throttle import DISK_RATE, EVERY_REPLICA, left_by_moves, parse_rate, throttled, unthrottled
-from millstream.client.config_admin import BROKER, TOPIC, Resource
-from millstream.client.disk_admin import Replica
+from millstream.client.admin.config_admin import BROKER, TOPIC, Resource
+from millstream.client.admin.disk_admin import Replica
 from millstream.errors import UsageError
 from millstream.topic_partition import TopicPartition
 

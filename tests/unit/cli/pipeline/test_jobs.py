@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from millstream.client.admin.topic_creation import find_or_create
 from millstream.client.cluster import Cluster
-from millstream.client.topic_creation import find_or_create
 from millstream.spark.jobs.description.checkpoint_job import check_checkpoint
 from millstream.testing import Broker
 from tests.unit.cli.conftest import Millstream

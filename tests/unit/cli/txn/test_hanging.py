@@ -1,7 +1,7 @@
 """Which transactions hang: those that are open in a log, and under way at no coordinator."""
 
 from millstream.cli.txn.hanging import candidates, hanging
-from millstream.client.transaction_admin import KnownTransaction, OpenInLog
+from millstream.client.admin.transaction_admin import KnownTransaction, OpenInLog
 from millstream.topic_partition import TopicPartition
 
 PLACE = TopicPartition("clicks", 0)

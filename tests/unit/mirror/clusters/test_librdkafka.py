@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError as LibrdkafkaError
 
-from millstream.client.security import NO_SECURITY, ClientSecurity
+from millstream.client.security.client_security import NO_SECURITY, ClientSecurity
 from millstream.errors import UsageError
 from millstream.mirror.clusters.librdkafka import LibrdkafkaFailed, _options, open_consumer
 

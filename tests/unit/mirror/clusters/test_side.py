@@ -5,8 +5,8 @@ import pytest
 
 from millstream.address import Address
 from millstream.client.async_connection import AsyncConnection
+from millstream.client.codecs.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
 from millstream.client.errors import BrokerUnavailable
-from millstream.client.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
 from millstream.mirror.clusters.side import Side
 from millstream.topic_partition import TopicPartition
 

@@ -2,7 +2,7 @@ from typing import Any, cast
 
 import pytest
 
-from millstream.client.request import MessageRequest
+from millstream.client.codecs.request import MessageRequest
 from millstream.errors import InvalidConfig, KafkaError, NotController, RequestTimedOut, UnknownTopicOrPartition
 from millstream.mirror.clusters.side import Side
 from millstream.mirror.clusters.topic_admin import set_options

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millstream.audit.report import ANY_BUCKET
+from millstream.audit.reports.report import ANY_BUCKET
 from millstream.audited.reporter import Reporter
 from millstream.mirror.copying.audit_tier import AuditTier
 from millstream.mirror.copying.copied_batches import CopiedBatches

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from millstream.address import Address
+from millstream.client.codecs.request import MessageRequest
 from millstream.client.errors import BrokerUnavailable
-from millstream.client.request import MessageRequest
 from millstream.errors import UnknownMemberId
 from millstream.mirror.clusters.side import Side
 from millstream.mirror.groups.group_copier import ASKED_AT_ONCE, GroupCopier

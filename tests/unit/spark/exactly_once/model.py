@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 
-from millstream.client.transaction_admin import KnownTransaction
+from millstream.client.admin.transaction_admin import KnownTransaction
 from millstream.client.transactions import OpenTransaction
 from millstream.errors import KafkaError
 from millstream.spark.exactly_once.batch_commit import BatchCommit, PartlyCommitted

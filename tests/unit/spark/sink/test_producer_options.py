@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from millstream.client.produce import ALL_REPLICAS, NO_ANSWER
+from millstream.client.codecs.produce import ALL_REPLICAS, NO_ANSWER
 from millstream.client.raw_producer import ProducerSettings
 from millstream.spark.options import WRITE, OptionError, Options
 from millstream.spark.sink.producer_options import (

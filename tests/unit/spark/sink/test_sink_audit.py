@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.sql.types import StringType, StructType
 
-from millstream.audit.report import Count, Kind
+from millstream.audit.reports.report import Count, Kind
 from millstream.spark.sink import sink_audit
 from millstream.spark.sink.sink_audit import SinkCount, publish_counts
 from millstream.spark.sink.write_plan import WritePlan, plan_write

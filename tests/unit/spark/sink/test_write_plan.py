@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql.types import ArrayType, BinaryType, DataType, DoubleType, IntegerType, LongType, StringType, StructType
 
 from millstream.arrow.columns import FieldColumns
-from millstream.client.produce import LEADER_ONLY
+from millstream.client.codecs.produce import LEADER_ONLY
 from millstream.spark.options import WRITE, OptionError
 from millstream.spark.sink.write_plan import SchemaError, WritePlan, plan_write
 

@@ -3,7 +3,7 @@
 import pytest
 
 from millstream.audit.offset_set import OffsetSet
-from millstream.audit.report import ANY_BUCKET
+from millstream.audit.reports.report import ANY_BUCKET
 from millstream.audited.reporter import Reporter
 from millstream.audited.settings import AuditSettings
 from millstream.spark.source.source_audit import SourceAudit

@@ -8,7 +8,7 @@ import pytest
 
 from millstream.arrow.data_loss import DataLoss
 from millstream.client.cluster import Cluster
-from millstream.client.list_offsets import OffsetAndTime
+from millstream.client.codecs.list_offsets import OffsetAndTime
 from millstream.errors import KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
 from millstream.spark.source.read_options import parse_read_options
 from millstream.spark.source.source_offsets import SourceOffsets

@@ -17,7 +17,7 @@ from millstream.cli.cluster.planning.drain import drain
 from millstream.cli.cluster.planning.layout import Layout, PartitionLayout, Targets
 from millstream.cli.cluster.planning.placement import Placement
 from millstream.cli.output import format_size
-from millstream.client.disk_admin import Disk, Disks, Replica
+from millstream.client.admin.disk_admin import Disk, Disks, Replica
 from millstream.errors import CommandFailed
 
 PROCESS: Final = "/process."

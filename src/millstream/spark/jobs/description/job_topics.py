@@ -10,11 +10,11 @@ from typing import Any, Final, Self
 
 from millstream.avro.parser import SchemaError, parse_schema
 from millstream.avro.schema import Record
+from millstream.client.admin.topic_creation import find_or_create
 from millstream.client.cluster import Cluster
-from millstream.client.metadata import TopicMetadata
-from millstream.client.request import MessageRequest
-from millstream.client.security import ClientSecurity
-from millstream.client.topic_creation import find_or_create
+from millstream.client.codecs.metadata import TopicMetadata
+from millstream.client.codecs.request import MessageRequest
+from millstream.client.security.client_security import ClientSecurity
 from millstream.errors import UnknownTopicOrPartition, UsageError
 from millstream.offset import EARLIEST, LATEST
 from millstream.registry.client import RegistryClient

@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from millstream.audit.report import Kind
+from millstream.audit.reports.report import Kind
 from millstream.audited.batch_reports import BatchProgress, publish_batch, reporter_of
 from millstream.audited.settings import AuditSettings
 from millstream.lake.bucket_counts import audit_counts

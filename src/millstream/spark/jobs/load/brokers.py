@@ -2,7 +2,7 @@
 
 from millstream.client.cluster import Cluster
 from millstream.client.connection import TIMEOUT_S
-from millstream.client.security import ClientSecurity
+from millstream.client.security.client_security import ClientSecurity
 from millstream.spark.jobs.load.settings import LoadSettings
 
 

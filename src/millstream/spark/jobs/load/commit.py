@@ -12,7 +12,7 @@ from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from millstream.audit.report import ANY_BUCKET, DEFAULT_INTERVAL_MS
+from millstream.audit.reports.report import ANY_BUCKET, DEFAULT_INTERVAL_MS
 from millstream.lake.bucket_counts import BucketCount
 from millstream.lake.load_batch import LoadBatch, joined
 from millstream.lake.load_table import LoadTable

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.arrow.record_buffers import RecordBuffers
-from millstream.client.topic_creation import find_or_create
+from millstream.client.admin.topic_creation import find_or_create
 from millstream.lake.place import Place, open_place
 from millstream.spark.jobs.description.topic_input import DEAD_LETTER_OPTIONS
 from millstream.spark.jobs.load.brokers import open_cluster

@@ -86,7 +86,7 @@ class TableWriter(DataSourceStreamArrowWriter):
         return result_columns(self._schema, self._settings.event_time)
 
     def _batch(self, batch_id: int, files: tuple[DataFile, ...]) -> "LoadBatch":
-        from millstream.audit.report import ANY_BUCKET
+        from millstream.audit.reports.report import ANY_BUCKET
         from millstream.lake.bucket_counts import BucketCount
         from millstream.lake.load_batch import LoadBatch
         from millstream.spark.jobs.load.batch_offsets import query_id_at, ranges_of

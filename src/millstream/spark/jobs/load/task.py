@@ -13,7 +13,7 @@ from millstream.arrow.kernels.compiled import warn_if_slow
 from millstream.arrow.kernels.record_kernel import WITH_HEADERS, WITH_KEY, WITH_VALUE
 from millstream.arrow.partition_reader import PartitionReader
 from millstream.arrow.record_buffers import RecordBuffers
-from millstream.audit.report import DEFAULT_BUCKET_MS
+from millstream.audit.reports.report import DEFAULT_BUCKET_MS
 from millstream.lake.bucket_counts import BucketCount, PartitionCounts
 from millstream.lake.errors import LoadConflict
 from millstream.lake.hour_files import HourFiles, hours_of

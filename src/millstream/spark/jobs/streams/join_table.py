@@ -11,7 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from millstream.client.cluster import Cluster
-from millstream.client.security import ClientSecurity
+from millstream.client.security.client_security import ClientSecurity
 from millstream.errors import UsageError
 from millstream.offset import LATEST
 from millstream.spark.jobs.description.join_job import JoinJob, JoinTable

@@ -1,7 +1,7 @@
 import pytest
 
 from millstream.cli.cluster.planning.disks import broker_of, empty, even_out, short_of_room
-from millstream.client.disk_admin import Disk, Disks, Replica, Stored
+from millstream.client.admin.disk_admin import Disk, Disks, Replica, Stored
 from millstream.errors import CommandFailed
 from millstream.topic_partition import TopicPartition
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from millstream.client.admin.topic_creation import find_or_create
 from millstream.client.cluster import Cluster
-from millstream.client.topic_creation import find_or_create
 from millstream.errors import UsageError
 from millstream.registry.client import RegistryClient
 from millstream.spark.jobs.description.job_settings import JobOutput

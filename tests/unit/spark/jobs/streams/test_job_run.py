@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from millstream.client.admin.topic_creation import find_or_create
 from millstream.client.cluster import Cluster
-from millstream.client.topic_creation import find_or_create
 from millstream.errors import UsageError
 from millstream.lake.errors import TableMismatch
 from millstream.spark.jobs.description.job_settings import JobOutput

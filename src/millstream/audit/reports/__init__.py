@@ -1,0 +1,1 @@
+"""Reports of counts: what is in one, how it is written, and who sends it."""

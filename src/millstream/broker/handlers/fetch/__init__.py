@@ -1,0 +1,1 @@
+"""Fetch: sessions, attempts that wait, and the short way for repeated requests."""

@@ -1,0 +1,1 @@
+"""Groups: membership, offsets and what operators ask."""

@@ -1,0 +1,1 @@
+"""Produce: from a request to appended batches and its answer."""

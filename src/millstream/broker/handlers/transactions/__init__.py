@@ -1,0 +1,1 @@
+"""Transactions and producer ids, for clients, operators and other brokers."""

@@ -1,0 +1,1 @@
+"""`millstream audit`: what was counted, and whether anything is missing."""

@@ -1,0 +1,1 @@
+"""`millstream cluster disks`: the data directories of brokers, and moves between them."""

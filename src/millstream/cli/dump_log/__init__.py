@@ -1,0 +1,1 @@
+"""`millstream dump-log`: segments of a log as text."""

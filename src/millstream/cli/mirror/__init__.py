@@ -1,0 +1,1 @@
+"""`millstream mirror`: copies of a cluster, and what is said of them."""

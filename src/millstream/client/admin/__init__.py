@@ -1,0 +1,1 @@
+"""What operators ask of brokers: topics, options, disks, reassignments, transactions."""

@@ -1,0 +1,1 @@
+"""How a client protects its connections: TLS, SASL, and the options that describe them."""

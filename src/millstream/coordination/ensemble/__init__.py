@@ -1,0 +1,1 @@
+"""A real ZooKeeper ensemble, through kazoo."""

@@ -1,0 +1,1 @@
+"""The paper's groups: members, owners and rebalances over ZooKeeper, without a master."""
