@@ -172,4 +172,7 @@ def test_records_are_found_by_their_numbers(records: list[Record], data: st.Data
     batch = encode_batch(records)
     ends = [0, *(walked[-1] for walked in walk_records(batch[HEADER_SIZE:], read_header(batch)))]
     expected = b"".join(batch[HEADER_SIZE + ends[number] : HEADER_SIZE + ends[number + 1]] for number in numbers)
-    assert records_at(batch[HEADER_SIZE:], numbers) == expected
+    found, largest_delta = records_at(batch[HEADER_SIZE:], numbers)
+    assert found == expected
+    if numbers:
+        assert read_header(batch).base_timestamp + largest_delta == max(records[number].timestamp for number in numbers)

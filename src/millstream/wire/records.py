@@ -156,24 +156,31 @@ def _walk(payload: Buffer, header: BatchHeader, from_timestamp: int) -> Iterator
         raise InvalidRecord(f"the {header.record_count} records of a batch end at byte {position} of {length}")
 
 
-def records_at(payload: Buffer, numbers: Iterable[int]) -> bytes:
-    """The records of these numbers, which grow, of records that were walked before: from one size to the next."""
+def records_at(payload: Buffer, numbers: Iterable[int]) -> tuple[bytes, int]:
+    """The records of these numbers, which grow, of records that were walked before: from one size to the next.
+
+    And the largest timestamp of theirs, counted from the base timestamp.
+    """
     view, parts = memoryview(payload), []
-    position = number = start = 0
+    position = number = start = body = 0
+    largest = ANY_TIME
     for wanted in numbers:
         while number <= wanted:
             start = position
             size = payload[position]
             if size < 0x80:
-                position += 1 + (size >> 1)
+                body = position + 1
             elif (more := payload[position + 1]) < 0x80:
-                position += 2 + ((size + ((more - 1) << 7)) >> 1)
+                size += (more - 1) << 7
+                body = position + 2
             else:
-                size, position = read_unsigned_varint(payload, position)
-                position += size >> 1
+                size, body = read_unsigned_varint(payload, position)
+            position = body + (size >> 1)
             number += 1
+        delta, _ = read_unsigned_varlong(payload, body + 1)
+        largest = max(largest, ~(delta >> 1) if delta & 1 else delta >> 1)
         parts.append(view[start:position])
-    return b"".join(parts)
+    return b"".join(parts), largest
 
 
 def walk_headers(payload: Buffer, position: int, end: int) -> Iterator[tuple[int, int, int, int]]:

@@ -17,19 +17,15 @@ Records are copied as they are, so their deltas stay right; only setting a horiz
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from millstream.buffer import Buffer
 from millstream.errors import CorruptMessage, InvalidRecord
+from millstream.log.compaction.record_keys import read_keys, short_key
 from millstream.log.config import LONG_MAX
 from millstream.wire.batch import CODEC_MASK, DELETE_HORIZON, NO_TIMESTAMP, BatchHeader, compute_crc, seal
 from millstream.wire.compression import codec_of, compress
 from millstream.wire.records import decompressed, records_at, walk_records, with_timestamp_delta
-
-MAX_SHORT_KEY: Final = 32
-DIGEST_SIZE: Final = MAX_SHORT_KEY + 1
-"""A long key is replaced by its digest, which is longer than any short key and so never equal to one: what is kept per key is bounded."""
 
 
 class RecordColumns(NamedTuple):
@@ -58,8 +54,12 @@ class CleaningRules:
     """Per producer id the last offset of its last batch."""
     marker_epochs: Mapping[int, int]
     """The epochs of producers of which the log has no such batch, only markers."""
+    first_dirty_offset: int = 0
+    """From here on `latest` speaks: of earlier records it knows that their keys come again."""
     latest_in: Callable[[BatchHeader], Sequence[int] | None] = lambda _header: None
     """The offsets of the records of a batch that are the latest of their keys, where that is known without a look at all of them."""
+    has_tombstones: Callable[[BatchHeader], bool] = lambda _header: True
+    """Of such a batch: whether a record of it is a tombstone, or that is not known any more."""
 
     def is_last_of_producer(self, header: BatchHeader) -> bool:
         """Whether what the log remembers of a producer comes from this batch."""
@@ -67,6 +67,14 @@ class CleaningRules:
         if last_offset is not None:
             return last_offset == header.last_offset
         return header.is_control and self.marker_epochs.get(header.producer_id) == header.producer_epoch
+
+
+class BatchKeys(NamedTuple):
+    """Key and offset of each record of a batch, and whether any of the records is a tombstone."""
+
+    keys: Sequence[bytes | None]
+    offsets: Sequence[int]
+    has_tombstones: bool
 
 
 class CleanedBatch:
@@ -86,21 +94,14 @@ def open_batch(header: BatchHeader, batch: memoryview) -> tuple[bytes, RecordCol
     return payload, read_columns(payload, header)
 
 
-def keys_of(header: BatchHeader, batch: memoryview) -> dict[bytes | None, int]:
-    """The latest offset of each key of a batch; raises what `open_batch` raises."""
+def keys_of(header: BatchHeader, batch: memoryview) -> BatchKeys:
+    """What the first pass learns of a batch; raises what `open_batch` raises."""
     payload = _payload(header, batch)
-    return {
-        payload[start:stop] if start >= 0 and stop - start <= MAX_SHORT_KEY else _long_key(payload, start, stop): offset
-        for offset, _, start, stop, _, _, _ in walk_records(payload, header)
-    }
-
-
-def _open_latest(header: BatchHeader, batch: memoryview, offsets: Sequence[int]) -> tuple[bytes, RecordColumns]:
-    """The records of a batch without gaps that have these offsets; all of it was read before, so that it need not be checked again."""
-    payload = bytes(decompressed(batch, header))
-    base_offset = header.base_offset
-    body = records_at(payload, [offset - base_offset for offset in offsets])
-    return body, read_columns(body, header._replace(record_count=len(offsets)))
+    quick = read_keys(payload, header) if has_no_gaps(header) else None
+    if quick is not None:
+        return BatchKeys(quick.keys, range(header.base_offset, header.next_offset), quick.has_tombstones)
+    records = read_columns(payload, header)
+    return BatchKeys(records.keys, records.offsets, bool(records.tombstones))
 
 
 def has_no_gaps(header: BatchHeader) -> bool:
@@ -115,17 +116,11 @@ def _payload(header: BatchHeader, batch: memoryview) -> bytes:
     return bytes(decompressed(batch, header))
 
 
-def _long_key(payload: bytes, start: int, stop: int) -> bytes | None:
-    """What stands for a key that is not short, or not there."""
-    return blake2b(payload[start:stop], digest_size=DIGEST_SIZE).digest() if start >= 0 else None
-
-
 def read_columns(payload: bytes, header: BatchHeader) -> RecordColumns:
     """What compaction wants to know of the records that fill `payload`; raises `InvalidRecord` if they do not."""
     columns = keys, offsets, timestamps, ends, tombstones = RecordColumns([], [], [], [], [])
     for offset, timestamp, key_start, key_stop, value_start, _, end in walk_records(payload, header):
-        is_short = key_start >= 0 and key_stop - key_start <= MAX_SHORT_KEY
-        keys.append(payload[key_start:key_stop] if is_short else _long_key(payload, key_start, key_stop))
+        keys.append(short_key(payload[key_start:key_stop]) if key_start >= 0 else None)
         if value_start < 0:
             tombstones.append(len(ends))
         offsets.append(offset)
@@ -146,7 +141,45 @@ def clean_batch(
     latest = () if is_discardable else rules.latest_in(header)
     if latest is not None and not latest:
         return _without_records(header, batch, rules, is_last=is_last)
-    payload, records = _open_latest(header, batch, latest) if latest and has_no_gaps(header) else open_batch(header, batch)
+    is_plain = latest is not None and not rules.has_tombstones(header)
+    if latest is not None and is_plain and len(latest) == header.record_count:
+        return CleanedBatch(batch, header.record_count, header.max_timestamp)
+    payload = _payload(header, batch)
+    numbers = [offset - header.base_offset for offset in latest] if latest and has_no_gaps(header) else None
+    plainly_kept = numbers if is_plain else _outlasting(header, payload, rules)
+    if plainly_kept is not None:
+        return _clean_plain(header, batch, rules, payload, plainly_kept, is_last=is_last)
+    if numbers is None:
+        return _clean_looked_at(header, batch, rules, payload, read_columns(payload, header), is_last=is_last)
+    body, _ = records_at(payload, numbers)
+    return _clean_looked_at(header, batch, rules, body, read_columns(body, header._replace(record_count=len(numbers))), is_last=is_last)
+
+
+def _outlasting(header: BatchHeader, payload: bytes, rules: CleaningRules) -> Sequence[int] | None:
+    """Numbers of the records of a batch before the dirty part whose keys do not come again; None if it is not that, or has tombstones."""
+    quick = read_keys(payload, header) if header.last_offset < rules.first_dirty_offset else None
+    if quick is None or quick.has_tombstones:
+        return None
+    latest = rules.latest
+    return range(len(quick.keys)) if latest.keys().isdisjoint(quick.keys) else [n for n, key in enumerate(quick.keys) if key not in latest]
+
+
+def _clean_plain(
+    header: BatchHeader, batch: memoryview, rules: CleaningRules, payload: bytes, kept: Sequence[int], *, is_last: bool
+) -> CleanedBatch:
+    """The batch with these of its records, none of which is a tombstone."""
+    if not kept:
+        return _without_records(header, batch, rules, is_last=is_last)
+    if len(kept) == header.record_count:
+        return CleanedBatch(batch, header.record_count, header.max_timestamp)
+    body, largest_delta = records_at(payload, kept)
+    return _rebuilt(header, body, len(kept), max_timestamp=header.base_timestamp + largest_delta)
+
+
+def _clean_looked_at(
+    header: BatchHeader, batch: memoryview, rules: CleaningRules, payload: bytes, records: RecordColumns, *, is_last: bool
+) -> CleanedBatch:
+    """What is left of the records in `payload`, which are all of the batch or those that are the latest of their keys."""
     kept = _kept_records(header, records, rules)
     if not kept:
         return _without_records(header, batch, rules, is_last=is_last)
@@ -158,7 +191,7 @@ def clean_batch(
     ends = records.ends
     if len(kept) < len(ends):
         payload = b"".join([payload[ends[number - 1] if number else 0 : ends[number]] for number in kept])
-    return _rebuilt(header, records, kept, payload)
+    return _rebuilt(header, payload, len(kept), max_timestamp=_largest_time(records, kept))
 
 
 def _clean_marker(header: BatchHeader, batch: memoryview, rules: CleaningRules, *, is_last: bool, is_discardable: bool) -> CleanedBatch:
@@ -194,17 +227,20 @@ def _kept_records(header: BatchHeader, records: RecordColumns, rules: CleaningRu
     return kept
 
 
-def _rebuilt(header: BatchHeader, records: RecordColumns, kept: list[int], body: bytes, *, horizon_ms: int | None = None) -> CleanedBatch:
-    """A batch of the records in `body`; the largest time is that of the records that are left."""
-    max_timestamp = header.max_timestamp
-    if not header.is_log_append_time:
-        max_timestamp = max(records.timestamps[number] for number in kept)
-        if not -LONG_MAX <= max_timestamp <= LONG_MAX:
-            raise InvalidRecord(f"a record of the batch at offset {header.base_offset} has the time {max_timestamp}")
+def _largest_time(records: RecordColumns, kept: Sequence[int]) -> int:
+    return max(records.timestamps[number] for number in kept)
+
+
+def _rebuilt(header: BatchHeader, body: bytes, count: int, *, max_timestamp: int, horizon_ms: int | None = None) -> CleanedBatch:
+    """A batch of the records in `body`, of which `max_timestamp` is the largest time, by the base timestamp."""
+    if header.is_log_append_time:
+        max_timestamp = header.max_timestamp
+    elif not -LONG_MAX <= max_timestamp <= LONG_MAX:
+        raise InvalidRecord(f"a record of the batch at offset {header.base_offset} has the time {max_timestamp}")
     attributes = header.attributes if horizon_ms is None else header.attributes | DELETE_HORIZON
     base_timestamp = header.base_timestamp if horizon_ms is None else horizon_ms
-    changed = header._replace(attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp, record_count=len(kept))
-    return CleanedBatch(seal(changed, compress(body, codec_of(header.codec))), len(kept), max_timestamp)
+    changed = header._replace(attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp, record_count=count)
+    return CleanedBatch(seal(changed, compress(body, codec_of(header.codec))), count, max_timestamp)
 
 
 def _with_horizon(header: BatchHeader, payload: bytes, records: RecordColumns, kept: list[int], *, horizon_ms: int) -> CleanedBatch:
@@ -216,7 +252,7 @@ def _with_horizon(header: BatchHeader, payload: bytes, records: RecordColumns, k
     body = b"".join(
         [with_timestamp_delta(payload, starts[n], ends[n], timestamp_delta=delta) for n, delta in zip(kept, deltas, strict=True)]
     )
-    return _rebuilt(header, records, kept, body, horizon_ms=horizon_ms)
+    return _rebuilt(header, body, len(kept), max_timestamp=_largest_time(records, kept), horizon_ms=horizon_ms)
 
 
 def _emptied(header: BatchHeader, batch: memoryview) -> Buffer:

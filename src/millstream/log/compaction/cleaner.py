@@ -67,7 +67,9 @@ class Cleaner:
             order.delete_retention_ms,
             last_offsets={producer_id: last_offset for producer_id, last_offset, _ in order.producers if last_offset >= 0},
             marker_epochs={producer_id: epoch for producer_id, last_offset, epoch in order.producers if last_offset < 0},
+            first_dirty_offset=order.first_dirty_offset,
             latest_in=latest.latest_in,
+            has_tombstones=latest.has_tombstones,
         )
         transactions = CleanedTransactions()
         touched = [segment for segment in self._grouped() if segment.base_offset < result.end_offset]

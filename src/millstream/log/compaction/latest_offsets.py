@@ -9,13 +9,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from millstream.log.compaction.batch_cleaning import BatchKeys
 from millstream.log.config import LONG_MAX
 from millstream.wire.batch import BatchHeader
 
 ENTRY_BYTES: Final = 168
 """A short key or a digest as a bytes object, an int, a place in a dictionary that is two thirds full and one in a list; measured."""
-MAX_LEFT_OUT: Final = 100_000
-"""Batches whose keys do not count; of more of them it is not remembered which they were."""
+MAX_REMEMBERED: Final = 100_000
+"""Batches whose keys do not count, and those with tombstones; of more of them it is not remembered which they were."""
 
 
 class LatestOffsets:
@@ -26,7 +27,7 @@ class LatestOffsets:
     whose batches are larger than the buffer would never be compacted.
     """
 
-    __slots__ = ("_first_dirty_offset", "_kept", "_left_out", "_max_keys", "_offsets", "is_full", "latest_offset")
+    __slots__ = ("_first_dirty_offset", "_kept", "_left_out", "_max_keys", "_offsets", "_with_tombstones", "is_full", "latest_offset")
 
     def __init__(self, *, first_dirty_offset: int, max_bytes: int) -> None:
         self._first_dirty_offset = first_dirty_offset
@@ -35,6 +36,8 @@ class LatestOffsets:
         self._max_keys = max_bytes // ENTRY_BYTES
         self._left_out: set[int] | None = set()
         """Base offsets; None if there are too many of them."""
+        self._with_tombstones: set[int] | None = set()
+        """Likewise."""
         self._kept: list[int] = []
         """The offsets of all keys in order, once no more are added."""
         self.latest_offset = first_dirty_offset - 1
@@ -48,26 +51,28 @@ class LatestOffsets:
         """The offsets; no key means that nothing newer is known."""
         return self._offsets
 
-    def add(self, header: BatchHeader, keys: Mapping[bytes | None, int]) -> bool:
+    def add(self, header: BatchHeader, batch: BatchKeys) -> bool:
         """Take the latest offset of each key of a batch, in the dirty part; False if there is no room for them, and nothing was taken."""
-        if len(self._offsets) + len(keys) > self._max_keys and len(self) > 0:
+        keys, offsets, has_tombstones = batch
+        if not self._has_room(keys):
             self.is_full = True
             return False
-        if header.base_offset >= self._first_dirty_offset:
-            self._offsets.update(keys)
-        else:
-            self._offsets.update({key: offset for key, offset in keys.items() if offset >= self._first_dirty_offset})
+        first = 0 if header.base_offset >= self._first_dirty_offset else bisect_left(offsets, self._first_dirty_offset)
+        self._offsets.update(zip(keys[first:], offsets[first:], strict=True))
         self._offsets[None] = LONG_MAX
+        if has_tombstones:
+            self._with_tombstones = _remembered(self._with_tombstones, header)
         self.latest_offset = max(self.latest_offset, header.last_offset)
         return True
+
+    def _has_room(self, keys: Sequence[bytes | None]) -> bool:
+        room = self._max_keys - len(self._offsets)
+        return len(keys) <= room or len(self) == 0 or len(set(keys)) <= room
 
     def leave_out(self, header: BatchHeader) -> None:
         """The keys of a batch do not count, but it was seen."""
         self.latest_offset = max(self.latest_offset, header.last_offset)
-        if self._left_out is not None:
-            self._left_out.add(header.base_offset)
-            if len(self._left_out) > MAX_LEFT_OUT:
-                self._left_out = None
+        self._left_out = _remembered(self._left_out, header)
 
     def reach(self, offset: int) -> None:
         """Everything up to this offset was seen."""
@@ -86,3 +91,13 @@ class LatestOffsets:
             return None
         first = bisect_left(self._kept, base_offset)
         return self._kept[first : bisect_right(self._kept, last_offset, lo=first)]
+
+    def has_tombstones(self, header: BatchHeader) -> bool:
+        """Whether a batch that was added has records without a value, or that is not known any more."""
+        return self._with_tombstones is None or header.base_offset in self._with_tombstones
+
+
+def _remembered(base_offsets: set[int] | None, header: BatchHeader) -> set[int] | None:
+    if base_offsets is not None:
+        base_offsets.add(header.base_offset)
+    return base_offsets if base_offsets is None or len(base_offsets) <= MAX_REMEMBERED else None

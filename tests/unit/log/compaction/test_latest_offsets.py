@@ -3,6 +3,7 @@
 import pytest
 
 from millstream.log.compaction import latest_offsets
+from millstream.log.compaction.batch_cleaning import BatchKeys
 from millstream.log.compaction.latest_offsets import ENTRY_BYTES, LatestOffsets
 from millstream.log.config import LONG_MAX
 from millstream.wire.batch import BatchHeader, read_header
@@ -17,7 +18,8 @@ def header_of(base_offset: int, count: int) -> BatchHeader:
 
 def add(latest: LatestOffsets, base_offset: int, *keys: bytes | None) -> bool:
     """Add a batch with these keys."""
-    return latest.add(header_of(base_offset, len(keys)), {key: base_offset + number for number, key in enumerate(keys)})
+    offsets = range(base_offset, base_offset + len(keys))
+    return latest.add(header_of(base_offset, len(keys)), BatchKeys(keys, offsets, has_tombstones=False))
 
 
 def test_the_latest_offset_of_a_key_counts() -> None:
@@ -51,6 +53,24 @@ def test_what_does_not_fit_is_not_taken_except_for_the_first_batch() -> None:
     assert latest.latest_offset == 2
 
 
+def test_what_fits_only_because_a_key_comes_twice_is_taken() -> None:
+    latest = LatestOffsets(first_dirty_offset=0, max_bytes=4 * ENTRY_BYTES)
+    assert add(latest, 0, b"a", b"b")
+    assert add(latest, 2, b"c", b"c")
+    assert not add(latest, 4, b"d", b"d")
+
+
+def test_batches_with_tombstones_are_known_unless_there_are_very_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(latest_offsets, "MAX_REMEMBERED", 2)
+    latest = LatestOffsets(first_dirty_offset=0, max_bytes=ROOMY)
+    add(latest, 0, b"a")
+    for base_offset in (1, 2):
+        assert latest.add(header_of(base_offset, 1), BatchKeys([b"a"], [base_offset], has_tombstones=True))
+    assert [latest.has_tombstones(header_of(base_offset, 1)) for base_offset in (0, 1, 2)] == [False, True, True]
+    latest.add(header_of(3, 1), BatchKeys([b"a"], [3], has_tombstones=True))
+    assert latest.has_tombstones(header_of(0, 1))
+
+
 def test_what_is_left_of_a_batch_are_the_keys_that_did_not_come_again() -> None:
     latest = LatestOffsets(first_dirty_offset=10, max_bytes=ROOMY)
     for base_offset, keys in ((10, (b"a", b"b")), (12, (b"c", b"a")), (14, (b"b", b"a")), (16, (None,))):
@@ -72,7 +92,7 @@ def test_nothing_is_said_of_batches_that_were_not_read_whole() -> None:
 
 
 def test_where_very_many_batches_did_not_count_all_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(latest_offsets, "MAX_LEFT_OUT", 2)
+    monkeypatch.setattr(latest_offsets, "MAX_REMEMBERED", 2)
     latest = LatestOffsets(first_dirty_offset=0, max_bytes=ROOMY)
     add(latest, 0, b"a")
     for base_offset in (1, 2):

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.errors import InvalidRecord
-from millstream.log.compaction.batch_cleaning import DIGEST_SIZE, MAX_SHORT_KEY, read_columns
+from millstream.log.compaction.batch_cleaning import read_columns
+from millstream.log.compaction.record_keys import DIGEST_SIZE, MAX_SHORT_KEY
 from millstream.wire.batch import HEADER_SIZE, BatchHeader, read_header
 from millstream.wire.records import Record, encode_batch
 from tests.batches import encode_record
