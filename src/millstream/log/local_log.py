@@ -52,8 +52,8 @@ class LocalLog:
     """Whether it is being copied to another directory (`moving`): it is not compacted meanwhile."""
     is_held: bool = False
     """Whether no flush begins: what is durable here must not pass what is durable in the copy that is about to take its place."""
-    is_arriving: bool = False
-    """Whether the files it took the place of still have their name: the log must not be deleted, or moved on, before they have lost it."""
+    came_from: LogDirectory | None = None
+    """Where the files are that it took the place of, while they still have their name: after a power cut they may be the log again."""
     lowest_cut: int = LONG_MAX
     """The lowest offset at which it was cut since a copy was last compared with it."""
     has_aborted: bool = False
@@ -75,6 +75,11 @@ class LocalLog:
         path, files = self.path / PARTITION_METADATA, self.directory.files
         files.write_all(files.open(path, create=True), [render_partition_metadata(topic_id)], 0)
         self._note(path, self.path, self.path.parent)
+
+    @property
+    def is_arriving(self) -> bool:
+        """Whether the log must not be deleted, or moved on: the files it took the place of have to lose their name first."""
+        return self.came_from is not None
 
     @property
     def is_flushing(self) -> bool:

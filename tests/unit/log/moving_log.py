@@ -60,14 +60,19 @@ def swap(move: LogMove, *, max_bytes: int = EVERYTHING) -> bool:
     """Complete the copy and let it take the place of the log; not settled yet."""
     log = move.log
     outline = move.begin_swap(now_ms=NOW_MS)
-    offsets = {checkpoints.HIGH_WATERMARK: log.log_end_offset}
-    if log.starts_inside:
-        offsets[checkpoints.LOG_START_OFFSET] = log.log_start_offset
     move.future.complete(outline)
-    move.prepare(outline, offsets=offsets, cleaned_offset=log.directory.cleaned_offsets.get(log.topic_partition))
+    move.prepare(outline, offsets=offsets_of(log), cleaned_offset=log.directory.cleaned_offsets.get(log.topic_partition))
     is_swapped = move.swap(outline, max_bytes=max_bytes)
     move.end_swap()
     return is_swapped
+
+
+def offsets_of(log: Log) -> dict[str, int]:
+    """What the checkpoints of the target are to say of a log that is about to move in."""
+    offsets = {checkpoints.HIGH_WATERMARK: log.log_end_offset}
+    if log.starts_inside:
+        offsets[checkpoints.LOG_START_OFFSET] = log.log_start_offset
+    return offsets
 
 
 def finish(move: LogMove) -> Path:

@@ -318,9 +318,7 @@ class LogMoves:
             while log.local.is_flushing:  # noqa: ASYNC110 -- it began before, and ends as any flush does
                 await asyncio.sleep(LOOK_S)
             self._check(move)
-            offsets = {checkpoints.HIGH_WATERMARK: self._high_watermark_of(log)}
-            if log.starts_inside:
-                offsets[checkpoints.LOG_START_OFFSET] = log.log_start_offset
+            offsets = self._offsets_of(log)
             cleaned_offset = log.directory.cleaned_offsets.get(log.topic_partition)
 
             def complete() -> None:
@@ -331,6 +329,7 @@ class LogMoves:
             await self._in_thread(complete)
             self._limit.spend(move.future.size_bytes - copied_bytes, now=self._now_s)
             await self._copy_tail(move, outline)
+            await self._note_start(move, outline, cleaned_offset=cleaned_offset)
             return move.swap(outline, max_bytes=max_tail_bytes)
         except OutOfDescriptors:
             pass
@@ -351,6 +350,22 @@ class LogMoves:
             await self._in_thread(lambda sizes=sizes: move.future.copy_tail(outline, sizes))  # type: ignore[misc]
             self._limit.spend(missing, now=self._now_s)
             self._check(move)
+
+    async def _note_start(self, move: LogMove, outline: Outline, *, cleaned_offset: int | None) -> None:
+        """Records were deleted meanwhile: the target has to know. They may be deleted all the time, so that is tried more than once."""
+        for _ in range(TAIL_ROUNDS):
+            if move.is_start_noted:
+                break
+            offsets = self._offsets_of(move.log)
+            await self._in_thread(lambda offsets=offsets: move.note(outline, offsets=offsets, cleaned_offset=cleaned_offset))  # type: ignore[misc]
+            self._check(move)
+
+    def _offsets_of(self, log: Log) -> dict[str, int]:
+        """What the checkpoints of the target are to say of the log."""
+        offsets = {checkpoints.HIGH_WATERMARK: self._high_watermark_of(log)}
+        if log.starts_inside:
+            offsets[checkpoints.LOG_START_OFFSET] = log.log_start_offset
+        return offsets
 
     # -- waiting
 

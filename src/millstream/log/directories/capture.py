@@ -54,6 +54,17 @@ class Capture:
                     self._starts[directory][name] = log.log_start_offset
             if high_watermark_of is not None:
                 self._high_watermarks[directory][name] = high_watermark_of(log)
+            came_from = log.local.came_from
+            if came_from in self._points:
+                self._take_for_the_old_files(log, came_from)
+
+    def _take_for_the_old_files(self, log: Log, came_from: LogDirectory) -> None:
+        """They are the log again if the new ones lose their name in a power cut. All of them are checked then: no recovery point."""
+        name = log.topic_partition
+        if self.is_whole and log.starts_inside:
+            self._starts[came_from][name] = log.log_start_offset
+        if self._high_watermark_of is not None:
+            self._high_watermarks[came_from][name] = self._high_watermark_of(log)
 
     def checkpoints(self) -> Iterator[tuple[LogDirectory, str, Mapping[TopicPartition, int]]]:
         """What is to be written: the directory, the name of the checkpoint, its offsets."""

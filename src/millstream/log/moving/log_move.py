@@ -46,6 +46,8 @@ class LogMove:
         self.future = FutureLog(log.directory, target, path)
         self.is_swapped = False
         self._old_path = log.path
+        self._noted_start: int | None = None
+        """Where the log starts, as the target's checkpoint says."""
         log.local.is_moving = True
 
     @property
@@ -70,14 +72,24 @@ class LogMove:
 
     def prepare(self, outline: Outline, *, offsets: Mapping[str, int], cleaned_offset: int | None) -> None:
         """Put on both disks what a start has to know if the swap is the last thing that happens. For a thread, after `complete`."""
-        recovery_point = {checkpoints.RECOVERY_POINT: outline.segments[-1].base_offset}
-        self.target.expect(self.log.topic_partition, {**offsets, **recovery_point}, cleaned_offset=cleaned_offset)
+        self.note(outline, offsets=offsets, cleaned_offset=cleaned_offset)
         try:
             mark_moved(self.source.files, outline.path, self.target.id_text)
         except FileNotFoundError as error:
             raise SourceChanged from error  # it was deleted
         except OSError as error:
             raise self.source.fail("noting that a log moves", error) from error
+
+    def note(self, outline: Outline, *, offsets: Mapping[str, int], cleaned_offset: int | None) -> None:
+        """Let the checkpoints of the target say this of the log: once more, if its start has moved on since. For a thread."""
+        recovery_point = {checkpoints.RECOVERY_POINT: outline.segments[-1].base_offset}
+        self.target.expect(self.log.topic_partition, {**offsets, **recovery_point}, cleaned_offset=cleaned_offset)
+        self._noted_start = offsets.get(checkpoints.LOG_START_OFFSET)
+
+    @property
+    def is_start_noted(self) -> bool:
+        """Whether the target's checkpoint says where the log starts. The source's may say more by now, and will not be asked any more."""
+        return self._noted_start == (self.log.log_start_offset if self.log.starts_inside else None)
 
     def tail(self, outline: Outline) -> dict[int, int]:
         """By base offset the sizes of the .log files that were appended to since the outline; nothing if the log was cut."""
@@ -91,10 +103,12 @@ class LogMove:
     def swap(self, outline: Outline, *, max_bytes: int) -> bool:
         """Let the log use the copy; False, and nothing has happened, if it was cut meanwhile, or has grown too much for one turn.
 
+        Nor has it if records were deleted meanwhile that the target's checkpoint does not know of.
+
         StorageError if one of the disks fails; nothing has happened then, either.
         """
         log = self.log
-        if not self._is_as_outlined(outline) or self.missing_bytes(outline) > max_bytes:
+        if not self._is_as_outlined(outline) or not self.is_start_noted or self.missing_bytes(outline) > max_bytes:
             return False
         tail = self._tail_segments(outline)
         with self.source.guarded("reading a log that moves"):
@@ -131,7 +145,7 @@ class LogMove:
 
     def settled(self) -> None:
         """The log may be deleted, or moved on."""
-        self.log.local.is_arriving = False
+        self.log.local.came_from = None
 
     def give_up(self) -> Path | None:
         """It stays where it is. What there is of the copy gets another name at once: no start takes it up again; that, to be removed."""
@@ -181,7 +195,7 @@ class LogMove:
         durable_end, last_flush_ms = log.durable_end, log.local.last_flush_ms
         local = LocalLog(self.target, path, segments, snapshots, log.epochs, durable_end, closed_end=-1, last_flush_ms=last_flush_ms)
         local.has_aborted = log.local.has_aborted
-        local.is_arriving = True
+        local.came_from = self.source
         return local
 
     def _settle_accounts(self) -> None:

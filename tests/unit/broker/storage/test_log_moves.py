@@ -329,6 +329,34 @@ async def test_a_log_that_goes_on_faster_than_the_disk_syncs_arrives(house: Hous
     again.close()
 
 
+async def test_records_that_are_deleted_while_the_copy_is_synced_stay_deleted_after_a_kill(
+    house: House, tmp_path: Path, executor: ThreadPoolExecutor
+) -> None:
+    log = house.filled()
+    _, b, _ = house.logs.directories
+    syncs: list[int] = []
+
+    def delete() -> None:
+        log.delete_records_before(2)
+        house.logs.write_checkpoints()
+        syncs.append(len(syncs))
+
+    house.files.on_sync = delete
+    house.files.leaving.clear()
+    await house.moves.begin(log, b)
+    await eventually(lambda: log.directory is b)
+    assert syncs == [0]  # a copy that is complete is not made once more for it
+    for directory in house.logs.directories:
+        directory.release()
+    again = LogManager([directory.path for directory in house.logs.directories], clock=house.clock)
+    again.start(node_id=1, cluster_id="tests")
+    again.load(lambda _topic: CONFIG)
+    found = again.get("orders", 0)
+    assert found is not None
+    assert found.log_start_offset == 2
+    again.close()
+
+
 async def test_a_log_that_has_just_arrived_may_be_sent_back(house: House, tmp_path: Path) -> None:
     log = house.filled()
     a, b, _ = house.logs.directories
