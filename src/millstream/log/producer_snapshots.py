@@ -44,6 +44,7 @@ class ProducerSnapshots:
     def load(self, segments: Segments, *, end: int) -> ProducerState:
         """The producers of a log that ends at `end`: the newest snapshot, and what was written after it."""
         start, producers = self.load_latest(at_most=end) or (segments.first.base_offset, ProducerState())
+        producers.segments = segments
         if start < end:
             for segment in segments.from_offset(start):
                 replay_producers(self._files, segment, producers, from_offset=start, to_offset=end)

@@ -22,9 +22,11 @@ All of it can be rebuilt from the batches; snapshots (`producer_snapshots`) only
    46  per producer: 8 id, 2 epoch, 4 last sequence, 8 last offset, 4 offset delta of the last batch, 8 timestamp,
        4 coordinator epoch, 8 first offset of the open transaction or -1
 
-Only the last batch of a producer is stored, as in Kafka: after a restart an older one of the five counts as out of turn.
+Only the last batch of a producer is stored, as in Kafka. There an older one of the five counts as out of turn after a restart; here it is
+looked for in the log when it is sent again (`older_batches`).
 """
 
+import logging
 from collections.abc import Iterator
 from enum import Enum
 from heapq import nsmallest
@@ -33,11 +35,12 @@ from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from millstream.buffer import Buffer
-from millstream.errors import InvalidProducerEpoch, KafkaError, OutOfOrderSequenceNumber, TransactionalIdAuthorizationFailed
+from millstream.errors import CorruptMessage, InvalidProducerEpoch, KafkaError, OutOfOrderSequenceNumber, TransactionalIdAuthorizationFailed
 from millstream.wire.batch import CONTROL, NO_SEQUENCE, TRANSACTIONAL, BatchHeader
 from millstream.wire.crc32c import crc32c
 
 if TYPE_CHECKING:
+    from millstream.log.segments import Segments
     from millstream.log.transactions.open_transactions import AbortedTransaction, OpenTransactions
 
 REMEMBERED_BATCHES = 5
@@ -59,6 +62,7 @@ _last_offset = attrgetter("last_offset")
 _transaction_first_offset = attrgetter("transaction_first_offset")
 _make = tuple.__new__
 """As in `wire.batch`: a named tuple without a call of Python's, for every batch."""
+_logger = logging.getLogger(__name__)
 
 
 class TransactionalWrites(Enum):
@@ -82,7 +86,7 @@ class WrittenBatch(NamedTuple):
 class ProducerEntry:
     """One producer: its epoch and its last batches, the oldest first."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "producer_id", "transaction_first_offset")
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "is_from_snapshot", "last_timestamp", "producer_id", "transaction_first_offset")
 
     def __init__(self, producer_id: int, epoch: int, *, last_timestamp: int = -1) -> None:
         self.producer_id = producer_id
@@ -91,6 +95,8 @@ class ProducerEntry:
         self.last_timestamp = last_timestamp
         self.coordinator_epoch = -1
         self.transaction_first_offset = -1
+        self.is_from_snapshot = False
+        """Whether the log may have batches of this epoch, right before those that are known, that were not looked for."""
 
     @property
     def last_sequence(self) -> int:
@@ -106,12 +112,14 @@ class ProducerEntry:
 class ProducerState:
     """All producers of one log."""
 
-    __slots__ = ("_entries", "transactions")
+    __slots__ = ("_entries", "segments", "transactions")
 
     def __init__(self, entries: dict[int, ProducerEntry] | None = None) -> None:
         self._entries: dict[int, ProducerEntry] = entries or {}
         self.transactions: OpenTransactions | None = None
         """Those of the producers; None as long as there was none, which is so in most logs."""
+        self.segments: Segments | None = None
+        """Where the batches are that a snapshot left out; None if there was no snapshot."""
         in_transaction = (entry for entry in self._entries.values() if entry.transaction_first_offset >= 0)
         for entry in sorted(in_transaction, key=_transaction_first_offset):
             self._begin_transaction(entry.producer_id, entry.transaction_first_offset)
@@ -176,10 +184,25 @@ class ProducerState:
         """The batch as it was written, if it is among the last of its producer, in this epoch."""
         entry = self._entries.get(header.producer_id)
         if entry is not None and entry.epoch == header.producer_epoch:
+            if entry.is_from_snapshot and self.segments is not None:
+                self._recall_older(self.segments, entry, header)
             for batch in entry.batches:
                 if batch.base_sequence == header.base_sequence >= 0 and batch.last_sequence == header.last_sequence:
                     return batch
         return None
+
+    def _recall_older(self, segments: "Segments", entry: ProducerEntry, header: BatchHeader) -> None:
+        """Look for what a snapshot left out, once, if the batch seems to be one of those."""
+        is_before = entry.batches and 0 < (entry.batches[0].base_sequence - header.base_sequence) & MAX_SEQUENCE <= MAX_SEQUENCE // 2
+        if is_before and len(entry.batches) < REMEMBERED_BATCHES:
+            from millstream.log.older_batches import find_older  # most brokers never need it
+
+            try:
+                entry.batches[:0] = find_older(segments, entry)
+            except (CorruptMessage, OSError) as error:
+                _logger.warning("the last batches of producer %d are not known: %s", entry.producer_id, error)
+                return
+            entry.is_from_snapshot = False
 
     def check_marker(self, producer_id: int, epoch: int, *, coordinator_epoch: int, transaction_version: int) -> None:
         """Raise if a marker must not be written: the producer, or the coordinator, is known by a later epoch.
@@ -221,6 +244,7 @@ class ProducerState:
         elif entry.epoch != header.producer_epoch:
             entry.epoch = header.producer_epoch
             entry.batches = []
+            entry.is_from_snapshot = False
         entry.last_timestamp = header.max_timestamp
         if in_transaction:
             if in_transaction & CONTROL:
@@ -319,6 +343,7 @@ class ProducerState:
             if last_offset >= 0:
                 base_sequence = (last_sequence - offset_delta) & MAX_SEQUENCE if last_sequence >= 0 else NO_SEQUENCE
                 entry.batches.append(WrittenBatch(base_sequence, last_sequence, last_offset - offset_delta, last_offset, timestamp))
+                entry.is_from_snapshot = base_sequence != NO_SEQUENCE
             entries[producer_id] = entry
         return cls(entries)
 

@@ -123,6 +123,7 @@ class LogMove:
         # From here on it is the log, whatever comes up.
         old = log.local
         log.use(local)
+        log.producers.segments = local.segments
         self.is_swapped = True
         old.abandon()
         self._settle_accounts()
