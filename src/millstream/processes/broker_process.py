@@ -3,6 +3,10 @@
 A child that ends by itself, killed or failed, is started again, at once for the first time and after a growing pause when it lives only
 shortly. Before that its session is ended (`on_end`): the parent keeps the znodes and need not wait for a timeout. A child that cannot
 start for the first time is an error of the whole start.
+
+A child that is there and does nothing, stopped by a signal or stuck, keeps its share of the connections to the bootstrap port. It is asked
+for a sign of life every few seconds; one that gives none for long is killed, as if it had ended by itself: nothing acknowledged is lost by
+that, and its session has ended long before.
 """
 
 import asyncio
@@ -15,7 +19,7 @@ from typing import Any, Final
 from millstream.address import Address
 from millstream.broker.metrics.sample import BROKER, PART_SIZE, decode_part
 from millstream.errors import StartupError
-from millstream.processes.pipe import FAILED, READY, SAMPLE_WANTED, SETTLED, Order
+from millstream.processes.pipe import ALIVE, FAILED, READY, SAMPLE_WANTED, SETTLED, SIGN_WANTED, Order
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +31,11 @@ STOP_S: Final = 60.0
 """How long a child may take to flush its logs; then it is killed, and they are recovered at the next start."""
 SAMPLE_S: Final = 10.0
 """How long a sample may take: a broker that does not answer is shown as down, and the samples of the others wait no longer for it."""
+
+SIGN_S: Final = 2.0
+STEPS_TO_WARNING: Final = 5
+STEPS_TO_KILL: Final = 30
+"""So often in a row there may be no sign of life. Counted, not measured: when the parent was stopped too, that time does not count."""
 
 
 class BrokerProcess:
@@ -42,6 +51,8 @@ class BrokerProcess:
         self._on_end = on_end
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._is_up = False
+        self._is_heard = True
+        """Whether the child has said anything since it was asked for a sign of life."""
         self._settled = asyncio.Event()
         self._stopping = asyncio.Event()
         self._sample: asyncio.Future[list[bytes]] | None = None
@@ -126,29 +137,60 @@ class BrokerProcess:
         if self._stopping.is_set():
             process.terminate()
         failure = ""
+        watch = asyncio.create_task(self._watch(process))
         try:
             process.stdin.write(self._order.encode())
             while (message := await _read_message(process.stdout)) is not None:
                 kind, rows, frame = message
-                if kind == READY:
-                    self._is_up = True
-                    if not self._ready.done():
-                        self._ready.set_result(None)
-                elif kind == SETTLED:
-                    self._settled.set()
-                elif kind == FAILED:
+                if kind == FAILED:
                     failure = rows[0]
                 else:
-                    self._take_part(kind, frame)
+                    self._take(kind, frame)
             return await process.wait(), failure
         except (BrokenPipeError, ConnectionResetError):
             return await process.wait(), failure
         finally:
+            watch.cancel()
             self._is_up = False
             self._parts = []
             self._finish_sample()
             if process.returncode is None:
                 process.kill()  # only when this task is cancelled: no other code watches the child
+
+    async def _watch(self, process: Process) -> None:
+        """Kill the child if it gives no sign of life for long, from the time on at which it serves clients."""
+        self._is_heard, silent_steps = True, 0
+        while not self._stopping.is_set():
+            await asyncio.sleep(SIGN_S)
+            if not self._is_up:
+                continue
+            if self._is_heard:
+                if silent_steps >= STEPS_TO_WARNING:
+                    logger.warning("broker %d answers again", self.node_id)
+                self._is_heard, silent_steps = False, 0
+                assert process.stdin is not None
+                process.stdin.write(SIGN_WANTED)
+                continue
+            silent_steps += 1
+            if silent_steps == STEPS_TO_WARNING:
+                silent_s, last_s = STEPS_TO_WARNING * SIGN_S, STEPS_TO_KILL * SIGN_S
+                question = f"is it stopped by a signal, or its disk stuck? After {last_s:g} s it is killed and started again"
+                logger.error("broker %d does not answer for %g s: %s", self.node_id, silent_s, question)
+            elif silent_steps == STEPS_TO_KILL and not self._stopping.is_set():
+                logger.error("broker %d did not answer for %g s and is killed", self.node_id, STEPS_TO_KILL * SIGN_S)
+                process.kill()
+                return
+
+    def _take(self, kind: str, frame: bytes) -> None:
+        self._is_heard = True
+        if kind == READY:
+            self._is_up = True
+            if not self._ready.done():
+                self._ready.set_result(None)
+        elif kind == SETTLED:
+            self._settled.set()
+        elif kind != ALIVE:
+            self._take_part(kind, frame)
 
     def _take_part(self, kind: str, frame: bytes) -> None:
         self._parts.append(frame)

@@ -19,7 +19,7 @@ from millstream.broker.network.event_loop import BrokerLoop
 from millstream.broker.server import BrokerServer
 from millstream.errors import MillstreamError
 from millstream.log_lines import log_to_stderr
-from millstream.processes.pipe import FAILED, READY, SETTLED, Order, read_order
+from millstream.processes.pipe import ALIVE, FAILED, READY, SAMPLE_WANTED, SETTLED, SIGN_WANTED, Order, read_order
 
 EXIT_FAILED: Final = 1
 ORPHAN_S: Final = 20.0
@@ -51,11 +51,12 @@ class _Child:
         self._stop = asyncio.Event()
         self._wanted = asyncio.Event()
         self._starting: asyncio.Task[object] | None = None
+        self._messages: StreamWriter | None = None
 
     async def run(self, descriptor: int) -> int:
         """Start, say so, serve; returns the exit code."""
         loop = asyncio.get_running_loop()
-        messages = await _writer(descriptor)
+        messages = self._messages = await _writer(descriptor)
         loop.add_signal_handler(signal.SIGTERM, self._end)
         os.set_blocking(sys.stdin.fileno(), False)
         loop.add_reader(sys.stdin.fileno(), self._commanded)
@@ -98,8 +99,12 @@ class _Child:
                 await messages.drain()
 
     def _commanded(self) -> None:
-        if os.read(sys.stdin.fileno(), _COMMANDS):
+        commands = os.read(sys.stdin.fileno(), _COMMANDS)
+        if SAMPLE_WANTED in commands:
             self._wanted.set()
+        if SIGN_WANTED in commands and self._messages is not None and not self._messages.is_closing():
+            self._messages.write(encode_part(ALIVE, []))
+        if commands:
             return
         asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
         watchdog = threading.Timer(ORPHAN_S, os._exit, [EXIT_FAILED])

@@ -1,8 +1,9 @@
 """What a broker's process and the one that started it say to each other, over the two pipes between them.
 
-    parent -> child    int32 size | pickle of an Order; then one byte for each sample that is wanted. The end: the parent is gone
+    parent -> child    int32 size | pickle of an Order; then one byte for each sample, or sign of life, that is wanted. At the end the
+                       parent is gone
     child -> parent    parts, as `broker.metrics.sample` frames them: `ready`, or `failed` with a sentence; `settled`, when clients are told
-                       of all brokers here, and of what they lead; later the parts of samples
+                       of all brokers here, and of what they lead; later the parts of samples, and `alive`
 
 Both ends are the same interpreter on the same machine, started one by the other.
 """
@@ -17,7 +18,9 @@ from millstream.broker.server_options import ServerOptions
 READY: Final = "ready"
 SETTLED: Final = "settled"
 FAILED: Final = "failed"
+ALIVE: Final = "alive"
 SAMPLE_WANTED: Final = b"s"
+SIGN_WANTED: Final = b"a"
 
 
 class Order(NamedTuple):

@@ -2,6 +2,8 @@
 
 import asyncio
 import errno
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,9 @@ from millstream.processes.pipe import read_order
 read_order(0)
 os.write(1, encode_part("ready", []))
 for number in range(100):
-    if not os.read(0, 1):
+    while (asked := os.read(0, 1)) == b"a":
+        os.write(1, encode_part("alive", []))
+    if not asked:
         break
     os.write(1, encode_part("partitions", [number]))
     while not (said := pathlib.Path(sys.argv[1]).read_text()):
@@ -122,4 +126,36 @@ async def test_a_broker_is_started_again_when_no_process_could_be_started(word: 
         process.process.kill()
         await eventually(lambda: process._is_up and process.process is not None and process.process.pid != first, "it is up again")
     assert not refusals
+    await process.stop()
+
+
+async def test_a_broker_that_gives_no_sign_of_life_is_spoken_of(
+    word: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(broker_process, "SIGN_S", 0.01)
+    monkeypatch.setattr(broker_process, "STEPS_TO_KILL", 1 << 30)
+    process = await started(lock=word)
+    child = process.process
+    assert child is not None
+    os.kill(child.pid, signal.SIGSTOP)
+    await eventually(lambda: "broker 1 does not answer for 0.05 s: is it stopped" in caplog.text)
+    os.kill(child.pid, signal.SIGCONT)
+    await eventually(lambda: "broker 1 answers again" in caplog.text)
+    assert process.process is child
+    await process.stop()
+
+
+async def test_a_broker_that_is_stopped_by_a_signal_is_killed_and_started_again(
+    word: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    process = await started(lock=word)
+    stopped = process.process
+    assert stopped is not None
+    monkeypatch.setattr(broker_process, "SIGN_S", 0.02)
+    os.kill(stopped.pid, signal.SIGSTOP)
+    await eventually(lambda: stopped.returncode is not None, "the child is killed")
+    monkeypatch.setattr(broker_process, "STEPS_TO_KILL", 1 << 30)
+    assert stopped.returncode == -signal.SIGKILL
+    await eventually(lambda: process.process is not stopped and process._is_up)
+    assert "broker 1 did not answer for 0.6 s and is killed" in caplog.text
     await process.stop()
