@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from millstream.cli.cluster.operated_cluster import OperatedCluster
     from millstream.cli.cluster.planning.disks import Directories
 
-EVEN = "Nothing to do: the data directories of each broker have equally much (to within a tenth), or as nearly as the sizes allow."
+EVEN = "Nothing to do: the data directories of each broker are equally full (to within a tenth), or as nearly as the sizes allow."
 FAREWELL = "How to take it away: docs/operating.md, Disks."
 
 
@@ -23,7 +23,7 @@ def disks(
     empty: Annotated[
         str | None, typer.Option("--empty", metavar="DIR", help="Move everything off this directory, to the others of its broker.")
     ] = None,
-    even: Annotated[bool, typer.Option("--even", help="Even out what the directories of each broker have.")] = False,
+    even: Annotated[bool, typer.Option("--even", help="Even out how full the directories of each broker are.")] = False,
     throttle: Throttle = None,
     dry_run: DryRun = False,
     yes: Yes = False,

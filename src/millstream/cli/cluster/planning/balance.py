@@ -5,13 +5,16 @@ leaders: or by one). A step takes something off a full broker and gives it to an
 one follows from what both have too much: with 10 GB and 5 replicas to give, one of about 2 GB. So both become even together, and no byte
 is moved that does not have to be.
 
+Where brokers (or disks, whose plans are made here, too) are not to have the same, what they have is compared for their capacity: a disk of
+twice the size is as full as another one with twice the bytes.
+
 What always holds: a partition keeps its replication factor and is spread over no fewer racks, and every step makes the sum of squares of
 the deviations smaller. So there is an end, the result is never worse, and nothing happens in a cluster that is even.
 """
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Final
 
@@ -100,10 +103,14 @@ class _Round:
         return False
 
     def _uneven_bytes(self) -> Iterator[tuple[int, int]]:
-        return _pairs(self._brokers, self._placement.sizes, self._bytes_gap)
+        return _pairs(self._fill(self._placement.sizes), self._bytes_gap)
 
     def _uneven_counts(self) -> Iterator[tuple[int, int]]:
-        return _pairs(self._brokers, self._placement.counts, self._count_gap)
+        return _pairs(self._fill(self._placement.counts), self._count_gap)
+
+    def _fill(self, load: Mapping[int, int]) -> dict[int, float]:
+        """How full the brokers are."""
+        return {broker: load[broker] / self._placement.capacity(broker) for broker in self._brokers}
 
     def _best_move(self, full: int, empty: int) -> _Entry | None:
         """Of the replicas whose move helps, the one nearest to the size that suits both surpluses."""
@@ -116,11 +123,11 @@ class _Round:
         bytes_gap, count_gap = self._gaps(full, empty)
         if bytes_gap <= self._bytes_gap:
             return 0.0
-        return bytes_gap / count_gap if count_gap > 1 else bytes_gap / 2
+        return bytes_gap / count_gap if count_gap > 1 else bytes_gap / (2 * self._effect(full, empty))
 
     def _best_swap(self, full: int, empty: int) -> tuple[_Entry, _Entry] | None:
         """Two replicas that change places, nearest to what makes the bytes even."""
-        half = self._gaps(full, empty)[0] / 2
+        half = self._gaps(full, empty)[0] / (2 * self._effect(full, empty))
         best: tuple[float, _Entry, _Entry] | None = None
         for given in self._around(full, empty, half, limit=_MOST_SWAPS):
             for taken in self._around(empty, full, given[0] - half, limit=_MOST_SWAPS):
@@ -163,24 +170,31 @@ class _Round:
     def _gain(self, full: int, empty: int, size_bytes: int, *, count: int) -> float:
         """By how much the sum of squares of both deviations becomes smaller."""
         bytes_gap, count_gap = self._gaps(full, empty)
-        by_bytes = size_bytes * (bytes_gap - size_bytes) / self._bytes_each**2
-        by_count = count * (count_gap - count) / self._count_each**2
+        effect = self._effect(full, empty)
+        by_bytes = size_bytes * (bytes_gap - effect * size_bytes) / self._bytes_each**2
+        by_count = count * (count_gap - effect * count) / self._count_each**2
         return by_bytes + by_count
 
-    def _gaps(self, full: int, empty: int) -> tuple[int, int]:
+    def _gaps(self, full: int, empty: int) -> tuple[float, float]:
+        """How much fuller one is than the other: in bytes, and in replicas."""
         sizes, counts = self._placement.sizes, self._placement.counts
-        return sizes[full] - sizes[empty], counts[full] - counts[empty]
+        one, other = self._placement.capacity(full), self._placement.capacity(empty)
+        return sizes[full] / one - sizes[empty] / other, counts[full] / one - counts[empty] / other
+
+    def _effect(self, full: int, empty: int) -> float:
+        """By how much both come nearer to each other for each byte that moves, half of it: 1 where all are to have the same."""
+        return (1 / self._placement.capacity(full) + 1 / self._placement.capacity(empty)) / 2
 
 
 def _place(entry: _Entry) -> TopicPartition:
     return TopicPartition(entry[2], entry[1])
 
 
-def _pairs(brokers: Iterable[int], load: dict[int, int], least_gap: float) -> Iterator[tuple[int, int]]:
+def _pairs(fill: Mapping[int, float], least_gap: float) -> Iterator[tuple[int, int]]:
     """Brokers that are not even, the fullest and the emptiest first."""
-    ordered = sorted(brokers, key=lambda broker: load[broker])
+    ordered = sorted(fill, key=lambda broker: fill[broker])
     for full in reversed(ordered):
         for empty in ordered:
-            if load[full] - load[empty] <= least_gap:
+            if fill[full] - fill[empty] <= least_gap:
                 break
             yield full, empty

@@ -1,10 +1,12 @@
-"""Plans what moves between the data directories of a broker: off one of them, or so that all have equally much. Pure.
+"""Plans what moves between the data directories of a broker: off one of them, or so that all are equally full. Pure.
 
 The directories of a broker are to its replicas what brokers are to partitions, so the planners of those do it: each replica is a partition
-with one copy, each directory a broker. Nothing moves to another broker.
+with one copy, each directory a broker. Nothing moves to another broker. Where the broker tells how large their disks are, each is to have
+its share of that; else all are taken to be of one size.
 
 What cannot be is said before anything is begun: a directory that the broker does not have, that is offline or the only one; one that is
-offline beside it, since no broker moves anything then (a copy that was begun there could not be found); no room.
+offline beside it, since no broker moves anything then (a copy that was begun there could not be found); no room. A part of what is free is
+not counted as room: the logs that are there grow while others are copied, and a disk that is full is offline.
 """
 
 from collections import Counter
@@ -21,6 +23,8 @@ from millstream.client.admin.disk_admin import Disk, Disks, Replica
 from millstream.errors import CommandFailed
 
 PROCESS: Final = "/process."
+RESERVED_SHARE: Final = 0.05
+MOST_RESERVED_BYTES: Final = 1 << 30
 Directories = dict[Replica, str]
 """The directories that replicas should be in; those that stay where they are do not occur."""
 
@@ -39,7 +43,7 @@ def empty(disks: Disks, broker: int, path: str) -> Directories:
 
 
 def even_out(disks: Disks, broker: int) -> Directories:
-    """What to move so that the directories of a broker have equally many bytes and replicas; nothing, where there is one directory."""
+    """What to move so that the directories of a broker are equally full, by bytes and replicas; nothing, where there is one directory."""
     if len(_usable(disks, broker, None)) == 1:
         return {}
     placement = Placement(_layout(disks, broker))
@@ -100,7 +104,11 @@ def _usable(disks: Disks, broker: int, path: str | None) -> tuple[Disk, ...]:
 
 
 def _layout(disks: Disks, broker: int) -> Layout:
-    numbers = {disk.path: number for number, disk in enumerate(disks.of_brokers[broker])}
+    own = disks.of_brokers[broker]
+    numbers = {disk.path: number for number, disk in enumerate(own)}
+    totals = [disk.total_bytes or 0 for disk in own]
+    mean = sum(totals) / max(len(totals), 1)
+    capacities = {number: total / mean for number, total in enumerate(totals)} if all(totals) else {}
     return Layout(
         dict.fromkeys(numbers.values()),
         {
@@ -108,6 +116,7 @@ def _layout(disks: Disks, broker: int) -> Layout:
             for replica, stored in disks.current.items()
             if replica.broker == broker
         },
+        capacities,
     )
 
 
@@ -130,9 +139,14 @@ def short_of_room(disks: Disks, wanted: Mapping[Replica, str]) -> list[tuple[str
     found = []
     for (broker, path), needed in sorted(coming.items()):
         disk = disks.disk(broker, path)
-        if disk is not None and disk.free_bytes is not None and needed > disk.free_bytes:
-            room, much = format_size(disk.free_bytes), format_size(needed)
-            found.append((path, f"{path} of broker {broker} has room for {room}, and {much} would be moved there"))
+        if disk is None or disk.free_bytes is None:
+            continue
+        reserve = min(int(RESERVED_SHARE * (disk.total_bytes or 0)), MOST_RESERVED_BYTES)
+        room = max(disk.free_bytes - reserve, 0)
+        if needed > room:
+            kept = f" ({format_size(disk.free_bytes)} are free, and {format_size(reserve)} are kept in reserve)" if reserve else ""
+            problem = f"{path} of broker {broker} has room for {format_size(room)}{kept}, and {format_size(needed)} would be moved there"
+            found.append((path, problem))
     return found
 
 

@@ -6,7 +6,7 @@ so that without racks every rule about them holds by itself.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from millstream.topic_partition import TopicPartition
@@ -37,15 +37,19 @@ class Layout:
 
     racks: Mapping[int, str | None]
     partitions: Mapping[TopicPartition, PartitionLayout]
+    capacities: Mapping[int, float] = field(default_factory=dict)
+    """How much each is to have, where that is not the same for all: shares of the mean."""
 
     def changed(self, targets: Mapping[TopicPartition, Replicas]) -> "Layout":
         """The layout when these partitions have these replicas."""
         new = {place: PartitionLayout(replicas, self.partitions[place].size_bytes) for place, replicas in targets.items()}
-        return Layout(self.racks, {**self.partitions, **new})
+        return Layout(self.racks, {**self.partitions, **new}, self.capacities)
 
     def only(self, places: Iterable[TopicPartition], brokers: Iterable[int]) -> "Layout":
         """A part of it: these partitions and brokers."""
-        return Layout({broker: self.racks[broker] for broker in brokers}, {place: self.partitions[place] for place in places})
+        return Layout(
+            {broker: self.racks[broker] for broker in brokers}, {place: self.partitions[place] for place in places}, self.capacities
+        )
 
     def loads(self) -> dict[int, Load]:
         """What each broker has: those that are there, and those that keep replicas."""

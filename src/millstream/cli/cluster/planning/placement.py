@@ -37,6 +37,10 @@ class Placement:
         """What one replica of it takes."""
         return self.layout.partitions[place].size_bytes
 
+    def capacity(self, broker: int) -> float:
+        """How much a broker is to have, compared with the mean."""
+        return self.layout.capacities.get(broker, 1.0)
+
     def replace(self, place: TopicPartition, old: int, new: int) -> None:
         """Move a replica to another broker; it keeps its rank."""
         replicas = self.replicas[place]
@@ -69,7 +73,8 @@ class Placement:
     def emptiest(self, place: TopicPartition, kept: Collection[int], allowed: Collection[int]) -> int | None:
         """The broker for one more replica of a partition: in as many racks as possible, then where there is least.
 
-        Least is the sum of its shares of all bytes, of all replicas, and, with less weight, of the replicas of the topic.
+        Least is the sum of its shares of all bytes, of all replicas, and, with less weight, of the replicas of the topic; for what it is to
+        have.
         """
         candidates = [broker for broker in allowed if broker not in kept]
         if not candidates:
@@ -82,7 +87,7 @@ class Placement:
         def rank(broker: int) -> tuple[int, float, int]:
             racks = self.layout.rack_count([*kept, broker])
             load = self.sizes[broker] / bytes_each + self.counts[broker] / count_each + TOPIC_WEIGHT * of_topic[broker] / topic_each
-            return -racks, load, broker
+            return -racks, load / self.capacity(broker), broker
 
         return min(candidates, key=rank)
 

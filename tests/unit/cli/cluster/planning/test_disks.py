@@ -20,6 +20,15 @@ def disks_of(*sizes: dict[int, int], free_mib: int | None = None) -> Disks:
     return Disks({1: paths, 2: (Disk("/0"), Disk("/9"))}, current | others)
 
 
+def disks_sized(*totals_mib: int | None, replicas: int = 40, size_mib: int = 10, free_mib: int = 10_000) -> Disks:
+    """Directories on disks of these sizes; the first has everything."""
+    paths = tuple(
+        Disk(f"/{number}", free_bytes=free_mib * MIB, total_bytes=None if total is None else total * MIB)
+        for number, total in enumerate(totals_mib)
+    )
+    return Disks({1: paths}, {replica(number): Stored("/0", size_mib * MIB) for number in range(replicas)})
+
+
 def loads(disks: Disks, wanted: dict[Replica, str]) -> dict[str, list[int]]:
     """The MiB of the replicas of broker 1, by directory."""
     found: dict[str, list[int]] = {disk.path: [] for disk in disks.of_brokers[1]}
@@ -95,3 +104,44 @@ def test_room_is_that_of_all_that_comes_and_not_of_what_stays() -> None:
     disks = disks_of({0: 60, 1: 60}, {2: 500}, free_mib=100)
     assert short_of_room(disks, {replica(0): "/1", replica(2): "/1"}) == []
     assert len(short_of_room(disks, {replica(0): "/1", replica(1): "/1"})) == 1
+
+
+@pytest.mark.parametrize("size_mib", [10, 0])
+def test_disks_of_different_sizes_get_their_shares(size_mib: int) -> None:
+    disks = disks_sized(10_000, 30_000, size_mib=size_mib)
+    after = loads(disks, even_out(disks, 1))
+    assert {path: len(sizes) for path, sizes in after.items()} == {"/0": 10, "/1": 30}
+    disks = disks_sized(50_000, 100_000, 50_000, size_mib=size_mib)
+    after = loads(disks, even_out(disks, 1))
+    assert {path: len(sizes) for path, sizes in after.items()} == {"/0": 10, "/1": 20, "/2": 10}
+
+
+def test_disks_that_are_as_full_as_each_other_keep_what_they_have() -> None:
+    disks = disks_sized(10_000, 30_000)
+    wanted = even_out(disks, 1)
+    settled = Disks(disks.of_brokers, {one: stored._replace(path=wanted.get(one, stored.path)) for one, stored in disks.current.items()})
+    assert even_out(settled, 1) == {}
+
+
+def test_disks_of_which_one_does_not_tell_its_size_are_taken_to_be_of_one_size() -> None:
+    disks = disks_sized(10_000, None)
+    assert len(loads(disks, even_out(disks, 1))["/1"]) in (19, 20)  # to within a tenth
+
+
+def test_a_directory_is_emptied_into_the_others_by_their_sizes() -> None:
+    disks = disks_sized(10_000, 10_000, 30_000)
+    assert {path: len(sizes) for path, sizes in loads(disks, empty(disks, 1, "/0")).items()} == {"/0": 0, "/1": 10, "/2": 30}
+
+
+def test_a_reserve_is_kept_on_the_disk_that_is_moved_to() -> None:
+    disks = disks_sized(10_000, 10_000, free_mib=689)
+    assert short_of_room(disks, {replica(number): "/1" for number in range(18)}) == []
+    with pytest.raises(CommandFailed) as refused:
+        even_out(disks, 1)
+    assert str(refused.value) == (
+        "Nothing was begun: /1 of broker 1 has room for 189.0 MiB (689.0 MiB are free, and 500.0 MiB are kept in reserve), "
+        "and 190.0 MiB would be moved there. Make room on /1, or move partitions to other brokers."
+    )
+    large = Disks({1: (Disk("/0"), Disk("/1", free_bytes=1124 * MIB, total_bytes=10_000_000 * MIB))}, disks.current)
+    assert short_of_room(large, {replica(number): "/1" for number in range(10)}) == [], "no more than a gibibyte is"
+    assert len(short_of_room(large, {replica(number): "/1" for number in range(11)})) == 1
