@@ -85,6 +85,7 @@ class LeadershipFamily:
     async def _alter_reassignments(self, request: Request, message: "AlterPartitionReassignmentsRequest") -> Reply:
         from millstream.wire.responses.alter_partition_reassignments import REASSIGNABLE_PARTITION_RESPONSE, REASSIGNABLE_TOPIC_RESPONSE
 
+        await asyncio.sleep(0)  # one that names thousands of partitions took a turn to decode
         turns = TaskTurns()
         targets: dict[TopicPartition, Sequence[int] | None] = {}
         for topic in message.topics:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from uuid import UUID
 
+from millstream.broker.storage.loop_turns import in_turns
 from millstream.client.codecs.request import MessageRequest, Request
 from millstream.clock import Clock
 from millstream.cluster.replica_set import ReplicaSet
@@ -36,8 +37,6 @@ logger = logging.getLogger(__name__)
 
 ANSWER_S: Final = 10.0
 RETRY_S: Final = 1.0
-SLICE: Final = 500
-"""Partitions that are looked at in one turn of the loop."""
 MOST_IN_ONE: Final = 500
 """Partitions in one request, which is put together, and looked at by the controller, in one turn each."""
 OPERATION_NOT_ATTEMPTED: Final = 55
@@ -180,12 +179,11 @@ class InSyncChanges:
     async def _collect(self, partitions: Iterable[LedPartition]) -> None:
         """Note what the partitions want; from here on that is pending."""
         able = self._view().brokers.keys()
-        for count, partition in enumerate(partitions):
-            if count % SLICE == SLICE - 1:
-                await asyncio.sleep(0)
-            leading = partition.leading
-            if leading is not None and len(leading.replica_set.state.replicas) > 1 and self._broker_epoch() >= 0:
-                self._consider(partition, leading, able)
+        async for some in in_turns(list(partitions)):
+            for partition in some:
+                leading = partition.leading
+                if leading is not None and len(leading.replica_set.state.replicas) > 1 and self._broker_epoch() >= 0:
+                    self._consider(partition, leading, able)
 
     def _consider(self, partition: LedPartition, leading: Leading, able: Collection[int]) -> None:
         name = TopicPartition(partition.topic, partition.index)

@@ -10,6 +10,7 @@ import pytest
 
 from millstream.broker.replication import in_sync_changes as module
 from millstream.broker.replication.in_sync_changes import InSyncChanges
+from millstream.broker.storage import loop_turns
 from millstream.client.errors import BrokerUnavailable
 from millstream.cluster.replica_set import ReplicaSet
 from millstream.coordination.cluster_view import BrokerState, ClusterView, TopicState
@@ -265,6 +266,24 @@ async def test_thousands_of_changes_are_asked_for_in_portions(rig: Rig) -> None:
         rig.changes.wanted(partition)
     await eventually(lambda: all(one.leading is not None and one.leading.replica_set.state.partition_epoch == 6 for one in partitions))
     assert [len(asked["topics"][0]["partitions"]) for asked in rig.controller.asked] == [module.MOST_IN_ONE, module.MOST_IN_ONE, 1]
+
+
+async def test_others_have_their_turns_while_thousands_of_partitions_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_turns, "TURN_S", -1.0)  # whatever is done took too long
+    looked_at: list[object] = []
+    consider = InSyncChanges._consider
+
+    def counted(changes: InSyncChanges, *arguments: Any) -> None:
+        looked_at.append(arguments[0])
+        consider(changes, *arguments)
+
+    monkeypatch.setattr(InSyncChanges, "_consider", counted)
+    collecting = asyncio.create_task(Rig().changes._collect(Partition(index=number) for number in range(1000)))
+    longest = last = 0
+    while not collecting.done():
+        await asyncio.sleep(0)
+        longest, last = max(longest, len(looked_at) - last), len(looked_at)
+    assert (len(looked_at), longest) == (1000, loop_turns.AT_ONCE)
 
 
 async def test_what_a_former_role_asked_for_is_forgotten(rig: Rig) -> None:
