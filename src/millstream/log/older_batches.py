@@ -1,8 +1,8 @@
 """Batches of a producer that a snapshot left out, found again in the log.
 
 A snapshot has only the last batch of each producer (as Kafka's). Up to four older ones may be in flight, appended but not acknowledged,
-when a broker is killed right after a segment was rolled, is stopped, or cuts its log: sent again, they would be out of turn, which is the
-end of some producers. So they are looked for when the first of them is sent again, and not at the start: that would read every log.
+when a broker is killed right after a segment was rolled, is stopped, or cuts its log: sent again, they would be out of turn, which may be
+the end of the producer. So they are looked for when the first of them is sent again, and not at the start: that would read every log.
 
 From the oldest batch that is known the log is walked backwards, stretch by stretch of the offset index, and only so far: what is in flight
 is near. A batch counts if the one that is known goes on with its sequence, in the same epoch.
