@@ -6,12 +6,14 @@ DescribeTransactions 0. ListTransactions 0-2. 1: filter by duration. 2: filter b
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
+from millstream.broker.coordinators.context import Answerable
 from millstream.broker.coordinators.reply import AwaitedReply, CoordinatorReply, GatheredReply, Refusal, refuse_nothing
 from millstream.broker.coordinators.transaction_coordinator import TransactionCoordinator
 from millstream.broker.network.api import Fields, Request, api
 from millstream.broker.network.outbox import Chunk
+from millstream.broker.storage.loop_turns import TaskTurns
 from millstream.clock import Clock
 from millstream.errors import CoordinatorLoadInProgress, KafkaError, NotCoordinator
 from millstream.groups.consumer.topic_patterns import TopicPattern
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
 
 IDS_PER_TURN: Final = 1_000
 """Transactional ids that are looked at before others have a turn of the loop: about a millisecond, a pattern apart."""
-DESCRIBED_PER_TURN: Final = 200
-"""Transactional ids that are described before others have a turn of the loop."""
 MATCHED_PER_TURN: Final = 10
 """The same where a pattern, which may be hostile, has to be matched."""
 _MOST_REPEATED: Final = 10
@@ -51,30 +51,30 @@ class TransactionAdminFamily:
         ids = message.transactional_ids
         if len(ids) > _MOST_REPEATED:
             ids = tuple(dict.fromkeys(ids))
-        if len(ids) > DESCRIBED_PER_TURN:
+        if len(ids) > 1:
             return self._describe_many(request, ids)
         reply = CoordinatorReply(request, refuse_nothing)
-        self._describe(ids, reply)
+        gathered = GatheredReply(reply, len(ids), lambda states: {"transaction_states": states})
+        for number, transactional_id in enumerate(ids):
+            self._describe(transactional_id, gathered.part(number, _refuse_description(transactional_id)))
         return reply.result()
 
     async def _describe_many(self, request: Request, ids: Sequence[str]) -> Sequence[Chunk]:
-        """Some in each turn of the loop, encoded at once: tools ask about all that they have listed."""
+        """In turns: tools ask about all that they have listed, and each may have thousands of partitions."""
         from millstream.wire.responses.describe_transactions import TRANSACTION_STATE  # a broker starts sooner without it
 
         encode = message_writer(schema_at(TRANSACTION_STATE, 0, is_flexible=True))
+        turns = TaskTurns()
         found: list[bytes] = []
-        for start in range(0, len(ids), DESCRIBED_PER_TURN):
-            reply = AwaitedReply(refuse_nothing)
-            self._describe(ids[start : start + DESCRIBED_PER_TURN], reply)
-            found += map(encode, cast("list[Fields]", (await reply.fields)["transaction_states"]))
-            await asyncio.sleep(0)
+        for transactional_id in ids:
+            reply = AwaitedReply(_refuse_description(transactional_id))
+            self._describe(transactional_id, reply)
+            found.append(encode(await reply.fields))
+            await turns.share()
         return [framed_with_elements(request.encode({"transaction_states": []}), found)]
 
-    def _describe(self, ids: Sequence[str], reply: CoordinatorReply | AwaitedReply) -> None:
-        gathered = GatheredReply(reply, len(ids), lambda states: {"transaction_states": states})
-        for number, transactional_id in enumerate(ids):
-            part = gathered.part(number, _refuse_description(transactional_id))
-            self._transactions.runtime.read(transactional_id, partial(_describe, transactional_id), part)
+    def _describe(self, transactional_id: str, reply: Answerable) -> None:
+        self._transactions.runtime.read(transactional_id, partial(_describe, transactional_id), reply)
 
     @api(ApiKey.LIST_TRANSACTIONS, 0, 2)
     def list_transactions(self, request: Request) -> Coroutine[Any, Any, Sequence[Chunk]]:
