@@ -7,9 +7,11 @@ from confluent_kafka import KafkaException, Producer
 
 from millstream import SimpleConsumer
 from tests.batches import encode_batch
-from tests.brokers import IS_KAFKA, Broker, make_broker
+from tests.brokers import IS_KAFKA, Broker, StartBroker, make_broker
 from tests.connection import PRODUCE
+from tests.raw_transactions import RawTransaction
 from tests.topics import create_topic, fresh_name, produce_fields
+from tests.transactional_wire import await_coordinator
 from tests.unit.cli.conftest import Millstream, millstream
 from tests.waiting import wait_until
 
@@ -98,6 +100,25 @@ def test_the_transaction_of_an_id_is_aborted_with_execute_only(
         assert simple.fetch(topic, 0, 0, max_wait_ms=1) == []
     again = millstream("txn", "abort", name, "--execute", *brokers)
     assert (again.code, "has no transaction open" in again.err) == (1, True)
+
+
+@pytest.mark.skipif(IS_KAFKA, reason="it is started with the same options again")
+def test_a_transaction_with_a_longer_time_out_than_is_allowed_by_now_is_aborted(
+    millstream: Millstream, start_broker: StartBroker, name: str
+) -> None:
+    broker = start_broker()
+    topic = create_topic(broker)
+    await_coordinator(broker, name)
+    with broker.connect() as connection:
+        RawTransaction(connection, name, timeout_ms=600_000).add(topic, 0)
+    broker.options["transaction.max.timeout.ms"] = "5000"
+    broker.restart()
+    brokers = ["-b", broker.bootstrap_servers]
+    outcome = millstream("txn", "abort", name, "--execute", *brokers)
+    assert outcome.code == 0, outcome
+    row = listed(millstream, brokers, name)
+    assert row is not None
+    assert row["state"] == "empty"
 
 
 @pytest.mark.usefixtures("producer")

@@ -290,6 +290,17 @@ def test_the_end_of_a_transaction_may_use_the_epochs_up(coordinator: Coordinator
     assert coordinator.add(after) == 0
 
 
+def test_a_producer_whose_end_of_a_transaction_used_the_epochs_up_may_ask_for_what_it_was_given(coordinator: Coordinator) -> None:
+    """The answer to its EndTxn was lost, and it goes on by KIP-360: fenced it would be by nobody, and for good."""
+    last = exhausted(coordinator)
+    coordinator.add(last, version=2)
+    after = granted(coordinator.end(last, is_commit=True))
+    coordinator.write_markers()
+    assert coordinator.begin(last) == after == Producer(1001, 0)
+    assert coordinator.begin(after) == Producer(1001, 1)
+    assert coordinator.code(InitProducerId(ID, MINUTE_MS, last)) == ProducerFenced.code
+
+
 def test_nobody_goes_on_in_the_epoch_that_fenced_the_last_one(coordinator: Coordinator) -> None:
     last = exhausted(coordinator)
     coordinator.add(last, version=2)

@@ -238,15 +238,19 @@ class TransactionShard:
     def tick(self, now_ms: int) -> TransactionOutcome:
         """Abort what takes too long, forget what is not used."""
         outcome = TransactionOutcome()
-        for transactional_id, start_ms in self._deadlines.take_overdue(now_ms):
+        for transactional_id in self._deadlines.take_due(now_ms):
             transaction = self._transactions.get(transactional_id)
-            if transaction is not None and transaction.state is State.ONGOING and transaction.start_ms == start_ms:
-                logger.info(
-                    "the transaction of %r was open for longer than its timeout of %d ms: it is aborted, and its producer fenced",
-                    transactional_id,
-                    transaction.timeout_ms,
-                )
-                self._decide(transaction.fenced(now_ms=now_ms), outcome, now_ms=now_ms)
+            if transaction is None or transaction.state is not State.ONGOING:
+                continue
+            if not self._deadlines.is_overdue(transaction, now_ms):
+                self._deadlines.began(transaction)
+                continue
+            logger.info(
+                "the transaction of %r was open for longer than its timeout of %d ms: it is aborted, and its producer fenced",
+                transactional_id,
+                transaction.timeout_ms,
+            )
+            self._decide(transaction.fenced(now_ms=now_ms), outcome, now_ms=now_ms)
         if self._deadlines.is_expiry_due(now_ms):
             expired = list(self._expired(now_ms))
             for transactional_id in expired:

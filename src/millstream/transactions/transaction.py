@@ -76,7 +76,8 @@ class Transaction(NamedTuple):
     next_producer_id: int = NO_PRODUCER
     """The producer id that follows when the transaction is complete."""
     last_epoch: int = NO_EPOCH
-    """The epoch before this one, if the producer itself asked for this one: then it may ask once more. Not written to the log."""
+    """The epoch in which the producer itself asked for this one, of the former id if that was used up: so it may ask once more. Not written
+    to the log."""
     client_version: int = 0
     """The transaction version of the client that ended the last transaction, or began this one."""
 
@@ -252,5 +253,4 @@ class Transaction(NamedTuple):
             previous_producer_id=self.producer_id,
             next_producer_id=NO_PRODUCER,
             epoch=0,
-            last_epoch=self.epoch,
         )

@@ -163,11 +163,15 @@ class MarkerSender:
                 self._spawn(self._deliver(node_id))
 
     def _distribute_one(self, decided: UnmarkedTransaction, partitions: Partitions, view: ClusterView) -> None:
-        """A topic that a mirror fills was made again under its name: no transaction can be in it, and its log takes no marker."""
+        """A topic whose znode makes no sense is not gone: its log is there, with what is open in it."""
         gone = set()
         for one in partitions:
             topic = view.topics.get(one.topic)
-            if topic is None or one.partition >= len(topic.partitions) or topic.configs.get("mirror.source"):
+            if topic is None and one.topic in view.unreadable_topics:
+                self._trouble = f"nothing is known of {one}: the znode of its topic makes no sense"
+                self._delay(decided, {one})
+                continue
+            if topic is None or one.partition >= len(topic.partitions):
                 gone.add(one)
                 continue
             leader = topic.partitions[one.partition].leader

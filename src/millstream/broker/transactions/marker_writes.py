@@ -91,13 +91,17 @@ class MarkerWrites:
             write.deadline = self._deadlines.add(timeout_ms / 1000, write.time_is_up)
 
     def _append(self, name: TopicPartition, markers: ProducerMarkers) -> tuple[Partition, int]:
-        """Append a marker; its partition, and the offset behind it."""
+        """Append a marker; its partition, and the offset behind it, which is 0 where none is needed."""
         if markers.producer_id < 0 or markers.producer_epoch < 0:
             raise InvalidProducerEpoch(f"a marker cannot be of producer {markers.producer_id} in epoch {markers.producer_epoch}")
         partition = self._replicas.partition(*name)
-        if partition.log.is_mirrored:
-            check_mirrored(Operation.WRITE, partition.topic, partition.log.config.mirror_source)
         leader = partition.as_leader()
+        if partition.log.is_mirrored:
+            # Mostly it was made again under its name, and has nothing to end. But an own topic may have become a mirror: until it is none
+            # any more the transaction has to wait, or nobody would ever end it there.
+            if any(leader.has_open_transaction(markers.producer_id, markers.producer_epoch - since) for since in (0, 1)):
+                check_mirrored(Operation.WRITE, partition.topic, partition.log.config.mirror_source)
+            return partition, 0
         offsets = self._offsets if partition.topic == OFFSETS_TOPIC else None
         if offsets is not None:
             try:

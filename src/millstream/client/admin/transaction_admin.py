@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 ONGOING: Final = "Ongoing"
 _AT_ONCE: Final = 500
+_FENCING_TIMEOUT_MS: Final = 1_000
+"""Of a transaction that nobody begins. Not that of the fenced one, which brokers may not allow any more (`transaction.max.timeout.ms`)."""
 _LAST_WITHOUT_VERSION: Final = 1
 """From version 2 on WriteTxnMarkers says which protocol the transaction has, which only its coordinator knows."""
 
@@ -118,7 +120,8 @@ class TransactionAdmin:
 
     def fence(self, transaction: KnownTransaction) -> None:
         """Let the coordinator abort what is open under the id, and refuse whatever its producer sends from now on."""
-        Transactions(self._cluster, timeout_s=self._timeout_s).begin(transaction.transactional_id, timeout_ms=transaction.timeout_ms)
+        timeout_ms = min(transaction.timeout_ms, _FENCING_TIMEOUT_MS)
+        Transactions(self._cluster, timeout_s=self._timeout_s).begin(transaction.transactional_id, timeout_ms=timeout_ms)
 
     def write_abort_marker(self, found: OpenInLog) -> None:
         """End a transaction in one partition, without its coordinator."""

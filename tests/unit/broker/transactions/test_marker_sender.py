@@ -64,7 +64,6 @@ class Cluster:
     def __init__(self, leaders: dict[str, int], *, brokers: Sequence[int] = (1, 2, 3)) -> None:
         self.brokers = list(brokers)
         self.leaders = leaders
-        self.mirrors: set[str] = set()
         self.asked: list[tuple[int, dict[int, list[TopicPartition]], asyncio.Future[Codes]]] = []
         self.written_here: list[ProducerMarkers] = []
         self.looks = 0
@@ -84,7 +83,6 @@ class Cluster:
                 name,
                 UUID(int=number + 1),
                 (PartitionState((1, 2, 3), leader, 0, (1, 2, 3)),),
-                configs={"mirror.source": "elsewhere"} if name in self.mirrors else {},
             )
             for number, (name, leader) in enumerate(self.leaders.items())
         }
@@ -206,14 +204,6 @@ async def test_what_cannot_be_delivered_is_tried_ever_more_seldom_though_others_
     # Some tries until the pause is the longest, and then one per second; not one for each of the forty others.
     assert stuck.looks / 2 <= 12 + (time.monotonic() - begun)
     assert stuck.completions == 0
-
-
-async def test_topic_that_was_made_again_as_a_mirror_needs_no_marker() -> None:
-    cluster = Cluster({"a": HERE})
-    cluster.mirrors.add("a")
-    one = Unmarked(10, of("a"))
-    cluster.sender.send([one])
-    assert (one.completions, cluster.written_here) == (1, [])
 
 
 async def test_broker_that_cannot_be_reached_is_asked_again() -> None:

@@ -20,8 +20,11 @@ from millstream.errors import (
 )
 from millstream.log.config import LogConfig
 from millstream.log.directories.manager import LogManager
+from millstream.log.producer_state import TransactionalWrites
 from millstream.topic_partition import TopicPartition
 from millstream.transaction_errors import TransactionCoordinatorFenced
+from millstream.wire.batch import TRANSACTIONAL
+from tests.batches import encode_batch
 from tests.manual_clock import ManualClock
 from tests.unit.cluster.hosting import NOW_MS, follow, replicas_on, topic_state, view_of
 
@@ -83,17 +86,37 @@ async def test_markers_of_several_producers_are_written_and_answered_at_once(rep
 
 async def test_each_partition_has_its_own_error(replicas: Replicas) -> None:
     elsewhere = replace(topic_state("elsewhere", topic_id=UUID(int=8)), partitions=(LED_BY_2,))
-    mirrored = topic_state("mirrored", topic_id=UUID(int=9), mirror_source="other")
-    await follow(replicas, view_of(topic_state(), elsewhere, mirrored))
-    names = FIRST, TopicPartition("orders", 9), TopicPartition("elsewhere", 0), TopicPartition("mirrored", 0)
+    await follow(replicas, view_of(topic_state(), elsewhere))
+    names = FIRST, TopicPartition("orders", 9), TopicPartition("elsewhere", 0)
     assert write(replicas, commit(*names, epoch=2, coordinator_epoch=5)).codes == [
-        dict(zip(names, (0, UnknownTopicOrPartition.code, NotLeaderOrFollower.code, PolicyViolation.code), strict=True))
+        dict(zip(names, (0, UnknownTopicOrPartition.code, NotLeaderOrFollower.code), strict=True))
     ]
     zombies = commit(FIRST, epoch=1), commit(FIRST, epoch=2, coordinator_epoch=4)
     assert write(replicas, *zombies).codes == [{FIRST: InvalidProducerEpoch.code}, {FIRST: TransactionCoordinatorFenced.code}]
     of_no_producer = commit(FIRST, producer_id=-1), commit(FIRST, producer_id=99, epoch=-1)
     assert write(replicas, *of_no_producer).codes == [{FIRST: InvalidProducerEpoch.code}] * 2
     assert replicas.partition(*FIRST).log.log_end_offset == 1
+
+
+async def test_a_topic_that_was_made_again_as_a_mirror_needs_no_marker(replicas: Replicas) -> None:
+    await follow(replicas, view_of(topic_state(mirror_source="other")))
+    assert write(replicas, commit(FIRST)).codes == [{FIRST: 0}]
+    assert replicas.partition(*FIRST).log.log_end_offset == 0
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+async def test_what_is_open_in_a_topic_that_became_a_mirror_is_ended_when_it_is_none_any_more(replicas: Replicas, epoch: int) -> None:
+    """The marker has the epoch of the records, or with transaction version 2 the next one."""
+    await follow(replicas, view_of(topic_state()))
+    log = replicas.partition(*FIRST).log
+    batch = encode_batch([b"v"], timestamp=NOW_MS, attributes=TRANSACTIONAL, producer_id=7, producer_epoch=0, base_sequence=0)
+    log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS, transactional=TransactionalWrites.VERIFIED)
+    await follow(replicas, view_of(topic_state(mirror_source="other")))
+    others = commit(FIRST, producer_id=8)
+    assert write(replicas, commit(FIRST, epoch=epoch), others).codes == [{FIRST: PolicyViolation.code}, {FIRST: 0}]
+    await follow(replicas, view_of(topic_state()))
+    assert write(replicas, commit(FIRST, epoch=epoch)).codes == [{FIRST: 0}]
+    assert log.log_end_offset == 2
 
 
 async def test_a_marker_is_answered_when_it_is_replicated(replicas: Replicas) -> None:
