@@ -216,9 +216,10 @@ def test_what_is_deleted_while_it_moves_does_not_count_as_moved(operator: Operat
         (["reassign", "--topic", "TOPIC", "--to", "3", "--json"], 2, "--json belongs to --dry-run"),
         (["reassign", "--topic", "TOPIC", "--to", "3"], 1, "repeat with --yes"),
         (["reassign", "--topic", "no-such-topic", "--to", "3"], 1, "There is no topic 'no-such-topic'"),
-        (["drain", "9"], 1, "there is no broker 9"),
+        (["drain", "9"], 1, "there is no broker 9, and none that had partitions; there are 1, 2, 3."),
+        (["disks", "--broker", "9"], 1, "there is no broker 9; there are 1, 2, 3."),
         (["elect", "no-such-topic"], 1, "There is no topic 'no-such-topic'"),
-        (["elect", "TOPIC", "--partition", "7"], 1, "has no partition 7"),
+        (["elect", "TOPIC", "--partition", "7"], 1, "has no partition 7: it has 1, from 0 to 0."),
         (["elect", "--partition", "7"], 2, "of one TOPIC"),
     ],
 )
