@@ -88,7 +88,9 @@ def test_group_that_is_there_with_another_type_is_not_said_to_be_nowhere(
     for command in (["seek", name, "0"], ["delete", name]):
         refused = millstream("group", *command, "--type", "paper", "--execute", *flags)
         assert (refused.code, refused.out) == (1, "")
-        assert f"The group {name!r} at {site.broker.bootstrap_servers} is of type classic, not paper: leave out --type paper." in refused.err
+        assert (
+            f"The group {name!r} at {site.broker.bootstrap_servers} is of type classic, not paper: leave out --type paper." in refused.err
+        )
 
 
 def test_group_that_is_nowhere_is_said_with_both_places(millstream: Millstream, flags: list[str], site: Site) -> None:

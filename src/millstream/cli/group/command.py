@@ -49,7 +49,9 @@ def delete_groups(
         found.append(group)
     busy = [f"{group.name!r} has {group.size}" for group in found if group.members]
     if busy:
-        raise CommandFailed(f"At {cluster.brokers} only a group without members can be deleted, but {', '.join(busy)}: stop first what reads with it.")
+        raise CommandFailed(
+            f"At {cluster.brokers} only a group without members can be deleted, but {', '.join(busy)}: stop first what reads with it."
+        )
     if not execute:
         for name in names:
             print(f"would delete {name}")
