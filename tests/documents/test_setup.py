@@ -1,5 +1,6 @@
-"""`scripts/setup`, which the pages begin with: it returns at once only where nothing has to be done."""
+"""The scripts that the pages begin with: what they install, and when."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -46,3 +47,24 @@ def test_nothing_is_installed_twice(checkout: Path) -> None:
 def test_a_copy_that_pip_put_in_place_of_the_checkout_is_replaced(checkout: Path) -> None:
     install(checkout, '{"dir_info": {}, "url": "file:///somewhere"}')
     assert any(line.endswith("--editable .[registry]") for line in set_up(checkout))
+
+
+def test_what_pip_cannot_install_is_said_in_a_sentence(checkout: Path) -> None:
+    (checkout / ".venv/bin/python").write_text("#!/bin/sh\necho no route to host >&2\nexit 1\n")
+    install(checkout, "{}")
+    failed = subprocess.run(["bash", str(checkout / "scripts/setup")], check=False, capture_output=True, text=True, timeout=60)
+    assert failed.returncode == 1
+    assert "setup: pip could not install this: it says why above" in failed.stderr
+
+
+@pytest.mark.parametrize(("script", "wrong"), [("demo", "--shrt"), ("cluster", "--embeded")])
+def test_what_is_asked_wrongly_is_said_before_anything_is_installed(tmp_path: Path, script: str, wrong: str) -> None:
+    for name in ("scripts", "demo"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    command = ["bash", str(tmp_path / "scripts" / script)]
+    refused = subprocess.run([*command, wrong], check=False, capture_output=True, text=True, timeout=60)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert f"scripts/{script}: error: unrecognized arguments: {wrong}" in refused.stderr
+    helped = subprocess.run([*command, "--help"], check=True, capture_output=True, text=True, timeout=60)
+    assert helped.stdout.startswith(f"usage: scripts/{script}")
+    assert not (tmp_path / ".venv").exists()
