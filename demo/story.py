@@ -5,13 +5,13 @@ results are computed, and all of it is compared with what it has to be.
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 from demo.advice import advice, advice_while_running, running_processes, shown
 from demo.checks import Check, check_all, check_audit, check_exit_codes
 from demo.events import PAGE_VIEWS, SECOND_VIEW_SCHEMA, SITE_TOPICS
 from demo.expectation import Expectation, expect
+from demo.flags import DemoOptions
 from demo.jobs import windows_file
 from demo.lake import Lake
 from demo.narrator import Advance, Narrator
@@ -28,18 +28,6 @@ AUDIT_PAGE: Final = "audit.html"
 _SEEN_EVERY_S: Final = 1.0
 _AUDIT_S: Final = 180.0
 """So long the audit may take to say that all is complete; mostly it does at once."""
-
-
-@dataclass(frozen=True)
-class DemoOptions:
-    """What was asked for on the command line."""
-
-    events: int = 50_000
-    """About so many messages are sent."""
-    seconds: float = 40.0
-    """The traffic takes at least so long."""
-    seed: int = 15
-    keep: bool = False
 
 
 class Story:

@@ -4,16 +4,17 @@ Every process is in a group of its own, so that Ctrl-C reaches only this one, wh
 other, the last first, and then what they keep their znodes in.
 """
 
-import argparse
 import shutil
 import signal
 import socket
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+
+from cluster_flags import parse
 
 from tests.brokers import MillstreamBroker
 from tests.cluster.brokers import MillstreamBrokers, broker_name
@@ -22,7 +23,6 @@ from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[1]
 FIRST_PORT = 9092
-MOST_BROKERS = 20
 LOOK_SECONDS = 0.1
 SESSION_TIMEOUT_MS = 6000
 """A third of the default: who kills a broker to see what happens does not want to wait long for it."""
@@ -149,36 +149,12 @@ def explain(cluster: LocalCluster) -> None:
     )
 
 
-def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The flags; ends with a sentence if there is no ZooKeeper here."""
-    parser = argparse.ArgumentParser(prog="scripts/cluster", description="Starts a real ZooKeeper and N brokers on this machine.")
-    parser.add_argument("count", metavar="N", type=int, nargs="?", default=3, help="number of brokers (default 3)")
-    parser.add_argument("--embedded", action="store_true", help="without Java: the first broker keeps the znodes for all")
-    parser.add_argument("--data", metavar="DIR", type=Path, help="keep data and logs there, and go on with what is there")
-    parser.add_argument("--keep", action="store_true", help="do not remove the data at the end (without --data: .cache/cluster-...)")
-    parser.add_argument(
-        "-X", metavar="NAME=VALUE", dest="options", action="append", type=option, default=[], help="an option of all brokers"
-    )
-    flags = parser.parse_args(arguments)
-    if not 1 <= flags.count <= MOST_BROKERS:
-        parser.error(f"N must be 1 to {MOST_BROKERS}, and is {flags.count}")
-    reason = None if flags.embedded else missing_zookeeper()
-    if reason is not None:
-        parser.exit(1, f"cluster: {reason}. Without Java: scripts/cluster --embedded\n")
-    return flags
-
-
-def option(text: str) -> tuple[str, str]:
-    """An option of the brokers and its value."""
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
-    return name, value
-
-
 def main() -> int:
     """Run a cluster until it is asked to stop; exit code 1 if it ended by itself."""
     flags = parse(sys.argv[1:])
+    reason = None if flags.embedded else missing_zookeeper()
+    if reason is not None:
+        raise SystemExit(f"cluster: {reason}. Without Java: scripts/cluster --embedded")
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell starts what runs in the background with SIGINT ignored
         signal.signal(number, signal.default_int_handler)
     (ROOT / ".cache").mkdir(exist_ok=True)

@@ -24,6 +24,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "millstream_options(options): options of this test's millstream_fresh_broker, by Kafka's names")
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Refuse a marker that would do nothing: the broker of the session runs already, with the options of all."""
+    fixtures = getattr(item, "fixturenames", ())
+    is_marked = any(marker.name == "millstream_options" for marker in item.own_markers)
+    if is_marked and "millstream_broker" in fixtures and "millstream_fresh_broker" not in fixtures:
+        raise pytest.UsageError("the marker millstream_options is for millstream_fresh_broker: millstream_broker is the same for all tests")
+
+
 @pytest.fixture(scope="session")
 def millstream_broker_options() -> "Mapping[str, OptionText]":
     """Options of the brokers, by Kafka's names; override it to set some."""

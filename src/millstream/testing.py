@@ -62,6 +62,8 @@ class Broker:
         self._options = {**DEFAULTS, **_texts(options)}
         self._processes = processes
         self._data = None if data is None else Path(data)
+        if not 0 <= port <= 65_535:
+            raise UsageError(f"port={port}: give a port from 1 to 65535, or 0 for one that is free")
         self._port = port
         self._node_id = node_id
         self._has_registry = registry

@@ -150,7 +150,7 @@ def test_an_offset_is_found_by_time(broker: Broker, topic: str, simple: SimpleCo
 
 
 def test_an_offset_that_is_not_there_is_an_error(topic: str, simple: SimpleConsumer) -> None:
-    with pytest.raises(OffsetOutOfRange):
+    with pytest.raises(OffsetOutOfRange, match=f"there is no offset 5 in {topic}-0: ask for its earliest and its latest offset"):
         simple.fetch(topic, 0, 5)
     with pytest.raises(OffsetOutOfRange):
         simple.pull(topic, 0, 5).messages()
@@ -205,7 +205,7 @@ def test_a_tree_without_brokers_is_an_error(coordination: str) -> None:
 
 
 @on_zookeeper
-@pytest.mark.parametrize(("topics", "count"), [({}, 1), ({"a": 0}, 1), ("a", -1), ("a/b", 1)])
+@pytest.mark.parametrize(("topics", "count"), [({}, 1), ({"a": 0}, 1), ("a", -1), ("a/b", 1), (["a"], 1)])
 def test_streams_that_cannot_be_are_refused(coordination: str, topics: dict[str, int], count: int) -> None:
     with Consumer(coordination, "g") as consumer, pytest.raises(UsageError):
         consumer.create_message_streams(topics, count)

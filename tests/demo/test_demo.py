@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from demo.__main__ import INTERRUPTED, main, parse
+from demo.__main__ import INTERRUPTED, main
+from demo.flags import parse
 from demo.jobs import windows_file, write_job_files
 from demo.process import ROOT
 from millstream.spark.jobs.description.job_file import read_job

@@ -26,6 +26,12 @@ def test_a_data_directory_that_is_a_file_is_called_one(millstream: Millstream, t
     assert file.read_text() == "mine"
 
 
+def test_an_address_of_another_machine_is_called_one(millstream: Millstream, tmp_path: Path) -> None:
+    outcome = millstream("serve", "--listen", "192.0.2.1:9092", "--coordination", "127.0.0.1:0", "--no-registry", "--data", str(tmp_path))
+    hint = "this machine does not have that address; listen on one that it has, or on 0.0.0.0, with --listen HOST:PORT"
+    assert (outcome.code, outcome.err) == (1, f"millstream: cannot listen on 192.0.2.1:9092: {hint}\n")
+
+
 def test_a_directory_in_use_is_the_only_thing_that_is_said(
     millstream: Millstream, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

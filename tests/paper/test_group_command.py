@@ -79,6 +79,20 @@ def test_names_that_stand_for_two_groups_are_told_apart(site: Site, millstream: 
     assert (left["type"], left["partitions"][0]["committed"]) == ("classic", 3)
 
 
+def test_group_that_is_there_with_another_type_is_not_said_to_be_nowhere(
+    site: Site, millstream: Millstream, flags: list[str], topic: str
+) -> None:
+    name = fresh_name("kafkas")
+    with site.broker.connect() as connection:
+        assert commit(connection, name, topic, 3) == 0
+    for command in (["seek", name, "0"], ["delete", name]):
+        refused = millstream("group", *command, "--type", "paper", "--execute", *flags)
+        assert (refused.code, refused.out) == (1, "")
+        assert (
+            f"The group {name!r} at {site.broker.bootstrap_servers} is of type classic, not paper: leave out --type paper." in refused.err
+        )
+
+
 def test_group_that_is_nowhere_is_said_with_both_places(millstream: Millstream, flags: list[str], site: Site) -> None:
     missing = millstream("group", "describe", "nowhere", *flags)
     assert (missing.code, missing.err.count("\n")) == (1, 1)

@@ -58,6 +58,15 @@ def test_a_change_of_a_later_release_is_not_touched(tmp_path: Path) -> None:
     assert change.read_text() == '{"version": 99}'
 
 
+def test_the_directory_of_one_process_is_not_taken_for_that_of_a_zookeepers_broker(tmp_path: Path) -> None:
+    broker = ProcessesBroker(tmp_path, processes=1)
+    broker.start(deadline_s=120)
+    assert broker.stop() == 0
+    together = broker.data
+    broker.processes, broker.paths = 0, [together / "process.1"]
+    assert f"process.1 belongs to one of several processes that share {together}: give --data {together}" in broker.refusal()
+
+
 def test_a_port_that_is_taken_stops_the_start(tmp_path: Path) -> None:
     broker = ProcessesBroker(tmp_path)
     with socket.create_server((broker.host, 0)) as other:

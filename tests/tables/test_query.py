@@ -229,7 +229,7 @@ def test_offsets_that_are_gone_are_said_with_what_to_do(millstream: Millstream, 
 def test_what_is_missing_is_one_sentence(millstream: Millstream, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("millstream.tables.topic_scan.find_spec", lambda _: None)
     outcome = millstream("query", "select 1")
-    needed = "numpy and pyarrow and duckdb"
+    needed = "numpy, pyarrow and duckdb"
     assert (outcome.code, outcome.err) == (
         2,
         f"millstream: SQL over topics needs {needed}: pip install '.[query]' in a checkout of Millstream\n",

@@ -92,6 +92,12 @@ def test_what_keeps_it_from_starting_is_raised() -> None:
         pass
 
 
+@pytest.mark.parametrize("port", [-1, 65_536])
+def test_a_port_that_is_none_is_not_taken_for_another(port: int) -> None:
+    with pytest.raises(UsageError, match=f"port={port}: give a port from 1 to 65535"):
+        Broker(port=port)
+
+
 def test_a_broker_that_does_not_run_has_no_address() -> None:
     with pytest.raises(RuntimeError, match="with"):
         _ = Broker().bootstrap_servers
@@ -226,3 +232,33 @@ class TestMarked:
 def test_a_marker_without_a_mapping_is_said(marker: pytest.MarkDecorator) -> None:
     with pytest.raises(pytest.UsageError, match=r"write it as @pytest\.mark\.millstream_options\(\{"):
         pytest_plugin._options_of(marker.mark)
+
+
+def test_a_marker_that_would_do_nothing_is_said(tmp_path: Path) -> None:
+    (tmp_path / "test_marked.py").write_text(MARKED)
+    finished = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert "2 passed, 1 error" in finished.stdout, finished.stdout + finished.stderr
+    assert "the marker millstream_options is for millstream_fresh_broker" in finished.stdout
+
+
+MARKED = """
+import pytest
+
+@pytest.mark.millstream_options({"num.partitions": 3})
+def test_of_the_broker_of_all(millstream_broker):
+    pass
+
+@pytest.mark.millstream_options({"num.partitions": 3})
+class TestOfSome:
+    def test_with_the_broker_of_all(self, millstream_broker):
+        pass
+
+    def test_with_its_own(self, millstream_fresh_broker):
+        pass
+"""

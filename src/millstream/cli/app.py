@@ -36,6 +36,9 @@ COMMANDS: Final = {
     "pipeline": "millstream.cli.pipeline.app:app",
 }
 
+OF_COMMANDS: Final = ("-b", "--brokers", "-X", "--registry", "--zookeeper", "--metrics", "--output")
+"""Flags that many commands have, and that people write before the command."""
+
 TAKE_BYTES: Final = ("produce", "dump-log")
 """What these are given may be any bytes: keys and values, names of files."""
 
@@ -52,6 +55,8 @@ def run(arguments: Sequence[str]) -> None:
         profile, rest = None, []
     if rest and rest[0] not in TAKE_BYTES:
         check_text(rest)
+    if rest and not is_completing and (flag := rest[0].partition("=")[0]) in OF_COMMANDS:
+        raise UsageError(f"{flag} comes after the command, as in `millstream topic list -b HOST:PORT`.")
     command = get_command(make_app(rest[0] if rest else None))
     write_plainly(command)  # type: ignore[arg-type] # an app with several commands is a group
     if profile is not None:

@@ -100,7 +100,8 @@ def read_profile(path: Path, name: str, *, wins: bool = True) -> Profile:
             mode = os.fstat(file.fileno()).st_mode
             document = tomllib.load(file)
     except OSError as error:
-        raise UsageError(f"The profile {name!r} cannot be read: {path}: {error.strerror}.") from None
+        advice = f"write it there, as docs/command-line.md shows, or name another file with ${FILE_VARIABLE}"
+        raise UsageError(f"The profile {name!r} cannot be read: {path}: {error.strerror}; {advice}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"The profiles in {path} cannot be read: {error}.") from None
     if _has_secret(document) and stat.S_IMODE(mode) & 0o077:

@@ -21,7 +21,7 @@ def parse_assignment(text: str, flag: str) -> tuple[str, str]:
     """Name and value of a `NAME=VALUE` given with `flag`."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
-        raise UsageError(f"{flag} {_beginning(text)}: expected name=value.")
+        raise UsageError(f"{flag} {_beginning(text)}: expected NAME=VALUE.")
     return name, value
 
 
@@ -57,7 +57,9 @@ def parse_properties(text: str, *, name: str) -> dict[str, str]:
 def _beginning(text: str) -> str:
     """What of a malformed line may be shown: how its name begins."""
     found = _NAME.match(text)
-    return f"{found[0]}..." if found is not None and found[0] else "no name"
+    if found is None or not found[0]:
+        return "no name"
+    return found[0] if found[0] == text else f"{found[0]}..."
 
 
 def _logical_lines(text: str) -> Iterable[tuple[int, str]]:

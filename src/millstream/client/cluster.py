@@ -29,7 +29,7 @@ from millstream.client.connection import CLIENT_ID, TIMEOUT_S, Connection, OpenS
 from millstream.client.errors import BrokerUnavailable, is_retriable, kafka_error
 from millstream.client.retry import retry
 from millstream.client.security.client_security import NO_SECURITY, ClientSecurity
-from millstream.errors import KafkaError, LeaderNotAvailable, MillstreamError, UnknownTopicOrPartition
+from millstream.errors import KafkaError, LeaderNotAvailable, MillstreamError, OffsetOutOfRange, UnknownTopicOrPartition
 from millstream.topic_partition import TopicPartition
 
 T = TypeVar("T")
@@ -136,7 +136,7 @@ class Cluster:
             request = FetchRequest([asked], max_wait_ms, min_bytes, isolation_level=isolation_level)
             answer = connection.call(request, timeout_s=max_wait_ms / 1000 + self._timeout_s)
             _check(answer.error_code, "the broker refused a Fetch")
-            _check(answer.partitions[0].error_code, f"fetching offset {wanted.offset} of {wanted.topic}-{wanted.partition} failed")
+            _check(answer.partitions[0].error_code, _fetch_failed(wanted, answer.partitions[0].error_code))
             return answer.partitions[0]
 
         return self._retry([wanted.topic], attempt)
@@ -226,6 +226,13 @@ class _TryAgain(MillstreamError):
     def __init__(self, error: KafkaError) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+def _fetch_failed(wanted: FetchFrom, error_code: int) -> str:
+    place = TopicPartition(wanted.topic, wanted.partition)
+    if error_code == OffsetOutOfRange.code:
+        return f"there is no offset {wanted.offset} in {place}: ask for its earliest and its latest offset to see which there are"
+    return f"fetching offset {wanted.offset} of {place} failed"
 
 
 def _check(error_code: int, what: str) -> None:

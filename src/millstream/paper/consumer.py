@@ -108,7 +108,7 @@ class Consumer:
 
         The streams come in the order of the topics. A stream for which there is no partition waits until there is one.
         """
-        wanted = {topics: count} if isinstance(topics, str) else dict(topics)
+        wanted = _wanted_streams(topics, count)
         self._check_open()
         if self.streams:
             raise UsageError("the streams of this consumer have been made: name all topics in one call, or make another consumer")
@@ -266,6 +266,16 @@ class Consumer:
 def _new_id() -> str:
     """An id that no other consumer has, and that shows a person where it runs."""
     return f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+
+
+def _wanted_streams(topics: str | Mapping[str, int], count: int) -> dict[str, int]:
+    if isinstance(topics, str):
+        return {topics: count}
+    if not isinstance(topics, Mapping):
+        raise UsageError(
+            f"topics={topics!r}: give one by its name, or several with their numbers of streams, as {{'page-views': 2, 'clicks': 1}}"
+        )
+    return dict(topics)
 
 
 def _check_topics(topics: Mapping[str, int]) -> None:

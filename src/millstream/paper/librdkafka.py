@@ -201,8 +201,9 @@ def transaction_failure(error: KafkaException, doing: str, transactional_id: str
     why = _text(about)
     if about.code() in _FENCED_CODES:
         return ProducerFenced(
-            f"{doing}: another producer with transactional_id={transactional_id!r} was made since, or the broker aborted a transaction that"
-            f" was open for longer than transaction_timeout_s; this producer cannot go on ({why}). Make a new one if no other is at work"
+            f"{doing}: another producer with transactional_id={transactional_id!r} was made since, the broker aborted a transaction that"
+            f" was open for longer than transaction_timeout_s, or somebody did with `millstream txn abort`; this producer cannot"
+            f" go on ({why}). Make a new one if no other is at work"
         )
     if about.code() == LibrdkafkaError.INVALID_TRANSACTION_TIMEOUT:
         return UsageError(

@@ -310,7 +310,13 @@ def _positions(consumer: Any, offsets: Offsets | None) -> list[Any]:
             raise UsageError(f"which offsets of the group {consumer!r}? Give them: {{(topic, partition): next offset}}")
         return handed_out(consumer)
     if not isinstance(offsets, Mapping):
-        return list(offsets)
+        places = list(offsets)
+        for place in places:
+            if not hasattr(place, "offset"):
+                raise UsageError(
+                    f"offsets are {{(topic, partition): next offset}}, or TopicPartitions of confluent-kafka, and not {place!r}"
+                )
+        return places
     for place, offset in offsets.items():
         if not (isinstance(place, tuple) and len(place) == 2 and isinstance(offset, Integral)):
             raise UsageError(

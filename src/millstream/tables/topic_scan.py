@@ -212,4 +212,6 @@ def require(packages: Iterable[str], what: str, extra: str) -> None:
     """Say which of these packages `what` lacks here, and the extra that brings them."""
     missing = [name for name in packages if find_spec(name) is None]
     if missing:
-        raise UsageError(f"{what} needs {' and '.join(missing)}: pip install '.[{extra}]' in a checkout of Millstream")
+        *others, last = missing
+        names = f"{', '.join(others)} and {last}" if others else last
+        raise UsageError(f"{what} needs {names}: pip install '.[{extra}]' in a checkout of Millstream")

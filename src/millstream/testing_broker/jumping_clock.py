@@ -17,6 +17,8 @@ class JumpingClock(SystemClock):
 
     def jump(self, distance: timedelta) -> None:
         """Set the clock forward; UsageError for a distance that is none."""
+        if not isinstance(distance, timedelta):
+            raise UsageError(f"{distance!r} is no distance in time: give a timedelta, for example timedelta(hours=1)")
         if distance < timedelta():
             raise UsageError(f"the broker's clock goes forward only, and {distance} is back: start another broker for another time")
         self._ahead_ms += round(distance.total_seconds() * 1000)

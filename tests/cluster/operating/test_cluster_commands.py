@@ -137,7 +137,9 @@ def test_a_move_that_cannot_end_is_seen_interrupted_and_taken_back(operator: Ope
         (tmp_path / "plan.json").write_text(plan_of(topic, [[victim], [1, victim]]))
         throttled = operator("cluster", "reassign", "--plan", plan, "--throttle", "1MB", "--yes")
         assert (throttled.code, f"Broker {victim} does not answer, so no throttle can be set" in throttled.err) == (1, True)
-        assert_interrupted(operator, "--plan", plan, waits_for=victim)
+        said = assert_interrupted(operator, "--plan", plan, "--yes", waits_for=victim)
+        assert f"Broker {victim} does not answer: what is copied there waits until that changes." in said
+        assert_interrupted(operator, "--follow", waits_for=victim)
         listed = operator("cluster", "reassign", "--list", "--json")
         assert [one["adding"] for one in listed.documents[0]["reassignments"]] == [[victim], [victim]], listed
         assert f"{topic}-0" in operator.do("cluster", "reassign", "--list")
@@ -148,18 +150,18 @@ def test_a_move_that_cannot_end_is_seen_interrupted_and_taken_back(operator: Ope
     assert operator.replicas(topic) == [[1], [1]]
 
 
-def assert_interrupted(operator: Operator, *arguments: str, waits_for: int) -> None:
-    """Begin to move, press Ctrl-C while it runs, and hear how to go on."""
-    with operator.reassigning(*arguments, "--yes") as moving:
+def assert_interrupted(operator: Operator, *arguments: str, waits_for: int) -> str:
+    """Begin to move, or to follow that, press Ctrl-C while it runs, and hear how to go on."""
+    with operator.reassigning(*arguments) as moving:
         assert moving.stdout is not None
         silence = f"waiting for broker {waits_for}, which does not answer"
         assert any(line.startswith("moving: ") and silence in line for line in moving.stdout)
         moving.send_signal(signal.SIGINT)
         _, said = moving.communicate(timeout=60)
     assert moving.returncode == 130
-    assert f"Broker {waits_for} does not answer: what is copied there waits until that changes." in said
     assert "interrupted: 2 partitions left" in said
     assert "`millstream cluster reassign --cancel` takes it back" in said
+    return said
 
 
 def test_what_is_throttled_for_good_is_left_alone(operator: Operator, topic: str) -> None:
@@ -216,9 +218,10 @@ def test_what_is_deleted_while_it_moves_does_not_count_as_moved(operator: Operat
         (["reassign", "--topic", "TOPIC", "--to", "3", "--json"], 2, "--json belongs to --dry-run"),
         (["reassign", "--topic", "TOPIC", "--to", "3"], 1, "repeat with --yes"),
         (["reassign", "--topic", "no-such-topic", "--to", "3"], 1, "There is no topic 'no-such-topic'"),
-        (["drain", "9"], 1, "there is no broker 9"),
+        (["drain", "9"], 1, "there is no broker 9, and none that had partitions; there are 1, 2, 3."),
+        (["disks", "--broker", "9"], 1, "there is no broker 9; there are 1, 2, 3."),
         (["elect", "no-such-topic"], 1, "There is no topic 'no-such-topic'"),
-        (["elect", "TOPIC", "--partition", "7"], 1, "has no partition 7"),
+        (["elect", "TOPIC", "--partition", "7"], 1, "has no partition 7: it has 1, from 0 to 0."),
         (["elect", "--partition", "7"], 2, "of one TOPIC"),
     ],
 )

@@ -34,6 +34,13 @@ def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(millstream: 
     assert "topic" in outcome.err
 
 
+@pytest.mark.parametrize("flag", ["-b", "--brokers=127.0.0.1:9092", "-X"])
+def test_a_flag_before_its_command_is_told_where_it_belongs(millstream: Millstream, flag: str) -> None:
+    outcome = millstream(flag, "127.0.0.1:9092", "topic", "list")
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert f"{flag.partition('=')[0]} comes after the command, as in `millstream topic list -b HOST:PORT`." in outcome.err
+
+
 @pytest.mark.parametrize("flags", [["--version"], ["topic", "--help"]])
 def test_the_version_is_printed_at_once_and_a_command_loads_no_other(flags: list[str]) -> None:
     program = f"""

@@ -122,7 +122,9 @@ def test_what_is_wrong_with_a_file_is_said(millstream: Millstream, file: Path, t
 
 
 def test_a_file_that_is_missing_is_said_and_a_flag_without_a_name(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no\.toml: No such file"):
+    with pytest.raises(
+        UsageError, match=r"no\.toml: No such file or directory; write it there, .* or name another file with \$MILLSTREAM_PROFILES\."
+    ):
         read_profile(tmp_path / "no.toml", "local")
     with pytest.raises(UsageError, match="needs the name"):
         take_profile(["topic", "--profile"], {})

@@ -12,7 +12,7 @@ def test_the_last_assignment_of_a_name_wins() -> None:
 
 @pytest.mark.parametrize("assignment", ["name", "=value", ""])
 def test_an_assignment_without_a_name_or_value_is_refused(assignment: str) -> None:
-    with pytest.raises(UsageError, match="name=value"):
+    with pytest.raises(UsageError, match="NAME=VALUE"):
         parse_assignments([assignment])
 
 
@@ -40,8 +40,10 @@ def test_a_malformed_line_is_named_by_its_number_and_not_shown(line: str) -> Non
 
 
 def test_of_a_malformed_assignment_only_the_beginning_of_its_name_is_shown() -> None:
-    with pytest.raises(UsageError, match=r"^-X sasl\.password\.\.\.: expected name=value\.$"):
+    with pytest.raises(UsageError, match=r"^-X sasl\.password\.\.\.: expected NAME=VALUE\.$"):
         parse_assignments(["sasl.password: hunter2"])
+    with pytest.raises(UsageError, match=r"^-X retention\.ms: expected NAME=VALUE\.$"):
+        parse_assignments(["retention.ms"])
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -241,6 +241,14 @@ def test_offsets_of_another_form_are_refused_with_the_right_one(transactions: Tr
         open_one.send_offsets("group", offsets)
 
 
+def test_a_list_of_what_are_no_offsets_is_refused(transactions: Transactions, sender: Sender) -> None:
+    with (
+        pytest.raises(UsageError, match=r"or TopicPartitions of confluent-kafka, and not 17"),
+        Transaction(transactions, sender) as open_one,
+    ):
+        open_one.send_offsets("group", [17])
+
+
 def test_nothing_to_send_is_no_request(client: Client, sender: Sender, transactions: Transactions) -> None:
     with Transaction(transactions, sender) as open_one:
         open_one.send_offsets("group", {})
@@ -254,6 +262,7 @@ def test_nothing_to_send_is_no_request(client: Client, sender: Sender, transacti
         (KafkaError._UNSUPPORTED_FEATURE, ClientError, "do not give this client transactions"),
         (KafkaError.INVALID_TRANSACTION_TIMEOUT, UsageError, "transaction.max.timeout.ms"),
         (KafkaError.PRODUCER_FENCED, ProducerFenced, "another producer with transactional_id='copier'"),
+        (KafkaError.INVALID_PRODUCER_EPOCH, ProducerFenced, "somebody did with `millstream txn abort`"),
         (KafkaError.INVALID_PRODUCER_EPOCH, ProducerFenced, "Make a new one if no other is at work"),
         (KafkaError.UNKNOWN, ClientError, "starting transactions: why"),
     ],

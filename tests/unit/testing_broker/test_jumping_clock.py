@@ -20,6 +20,11 @@ def test_the_time_of_day_jumps_and_distances_do_not() -> None:
     assert before[1] <= monotonic_ms <= after[1]
 
 
+def test_a_distance_that_is_none_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"5 is no distance in time: give a timedelta"):
+        JumpingClock().jump(5)  # type: ignore[arg-type]
+
+
 def test_the_clock_does_not_go_back() -> None:
     with pytest.raises(UsageError, match="goes forward only"):
         JumpingClock().jump(timedelta(seconds=-1))

@@ -119,6 +119,9 @@ class CoordinationTree:
             raise StartupError(f"there are coordination trees in {found}: move the one that is not this broker's elsewhere")
         known = self._logs.known.tree
         if known == ZOOKEEPER:
+            given = self._options.data[0].absolute()
+            if (given.parent / DIRECTORY).is_dir():
+                raise StartupError(f"{given} belongs to one of several processes that share {given.parent}: give --data {given.parent}")
             advice = "give --zookeeper HOST:PORT, or --data another directory"
             raise StartupError(f"the topics in {self._options.data[0]} are known to a ZooKeeper; {advice}")
         if holders:

@@ -22,6 +22,12 @@ from millstream.options.settings import BrokerSettings
 logger = logging.getLogger(__name__)
 
 BACKLOG: Final = 1024
+HINTS: Final = {
+    errno.EADDRINUSE: "another program uses this port; choose another one with --listen HOST:PORT (port 0 picks a free one)",
+    errno.EADDRNOTAVAIL: "this machine does not have that address; listen on one that it has, or on 0.0.0.0, with --listen HOST:PORT",
+    errno.EACCES: "this user may not use that port; choose one from 1024 on with --listen HOST:PORT",
+}
+"""What to do about an address that cannot be had."""
 ACCEPTS_PER_WAKE: Final = 100
 SWEEP_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 1.0
@@ -228,7 +234,6 @@ def bind_for_clients(host: str, port: int, *, reuse: Sequence[int]) -> socket.so
         bound.bind(address)
     except OSError as error:
         bound.close()
-        hint = "another program uses this port; choose another one with --listen HOST:PORT (port 0 picks a free one)"
-        reason = hint if error.errno == errno.EADDRINUSE else f"{error.strerror}"
+        reason = HINTS.get(error.errno or 0, f"{error.strerror}")
         raise StartupError(f"cannot listen on {host}:{port}: {reason}") from None
     return bound

@@ -54,7 +54,8 @@ def drain(
 def _check_known(operated: "OperatedCluster", broker: int) -> None:
     known = sorted({*operated.live_brokers, *operated.missing_brokers})
     if broker not in known:
-        raise CommandFailed(f"At {operated.brokers} there is no broker {broker}, and none that had partitions; there are {known}.")
+        there = ", ".join(map(str, known))
+        raise CommandFailed(f"At {operated.brokers} there is no broker {broker}, and none that had partitions; there are {there}.")
 
 
 def _conclude(operated: "OperatedCluster", broker: int) -> None:

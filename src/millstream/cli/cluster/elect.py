@@ -78,7 +78,9 @@ def _wanted(operated: "OperatedCluster", topics: list[str], partitions: list[int
         places = [TopicPartition(topics[0], number) for number in dict.fromkeys(partitions)]
         unknown = [number for number in partitions if number not in known[topics[0]].partitions]
         if unknown:
-            raise CommandFailed(f"The topic {topics[0]!r} at {operated.brokers} has no partition {', '.join(map(str, unknown))}.")
+            numbers, there = ", ".join(map(str, unknown)), len(known[topics[0]].partitions)
+            where = f"The topic {topics[0]!r} at {operated.brokers}"
+            raise CommandFailed(f"{where} has no partition {numbers}: it has {there}, from 0 to {there - 1}.")
     leaderless = operated.leaderless()
     if unclean:
         return [place for place in places if place in leaderless]

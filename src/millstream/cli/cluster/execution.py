@@ -69,7 +69,7 @@ def carry_out(operated: "OperatedCluster", plan: Plan, manner: Manner, *, with_l
             return False
         finish(operated, plan.moves, between_disks, options)
     except (KeyboardInterrupt, OSError):  # an OSError: nobody reads what is printed any more, or it cannot be written
-        _say_what_is_left(operated, is_throttled=bool(options))
+        say_what_is_left(operated, is_throttled=bool(options))
         raise
     return True
 
@@ -123,7 +123,8 @@ def _partly_begun(error: MillstreamError, options: "Mapping[Resource, Options]")
     return CommandFailed(f"{error}. A part may have been begun. {how_to_go_on(is_throttled=bool(options))}")
 
 
-def _say_what_is_left(operated: "OperatedCluster", *, is_throttled: bool) -> None:
+def say_what_is_left(operated: "OperatedCluster", *, is_throttled: bool) -> None:
+    """Tell who interrupts that the cluster goes on, and how to go on with it."""
     try:
         between_disks = {move.place for move in operated.disk_moves_under_way()}
         left = count(len({*operated.admin.under_way(), *between_disks}), "partition")

@@ -8,7 +8,7 @@ from millstream.admin_errors import NoReassignmentInProgress, ReplicaNotAvailabl
 from millstream.cli.cluster.confirmation import confirm
 from millstream.cli.cluster.disks.disk_moves import DiskMoves
 from millstream.cli.cluster.ending import finish, remove_throttles
-from millstream.cli.cluster.execution import Manner
+from millstream.cli.cluster.execution import Manner, say_what_is_left
 from millstream.cli.cluster.moves_list import NOTHING_MOVES
 from millstream.cli.cluster.planning.plan import DiskMove, Move
 from millstream.cli.cluster.planning.plan_output import count, print_disk_moves, print_moves
@@ -30,7 +30,11 @@ def follow_moves(operated: "OperatedCluster") -> None:
     found = operated.throttles()
     throttles = _of_moves(found, moves)
     if moves or disk_moves:
-        removed = finish(operated, moves, DiskMoves(operated, disk_moves), throttles)
+        try:
+            removed = finish(operated, moves, DiskMoves(operated, disk_moves), throttles)
+        except (KeyboardInterrupt, OSError):
+            say_what_is_left(operated, is_throttled=bool(throttles))
+            raise
     else:
         removed = remove_throttles(operated, throttles)
         print(NOTHING_MOVES)

@@ -45,11 +45,13 @@ def delete_groups(
     for name in names:
         group = groups.one(name, chosen_type)
         if group is None:
-            raise CommandFailed(groups.missing(name))
+            raise CommandFailed(groups.missing(name, chosen_type))
         found.append(group)
-    busy = [f"{group.name!r} has {len(group.members)} members" for group in found if group.members]
+    busy = [f"{group.name!r} has {group.size}" for group in found if group.members]
     if busy:
-        raise CommandFailed(f"At {cluster.brokers} only a group without members can be deleted, but {', '.join(busy)}: stop them first.")
+        raise CommandFailed(
+            f"At {cluster.brokers} only a group without members can be deleted, but {', '.join(busy)}: stop first what reads with it."
+        )
     if not execute:
         for name in names:
             print(f"would delete {name}")

@@ -55,6 +55,11 @@ class KnownGroup:
     coordinator: str | None = None
 
     @property
+    def size(self) -> str:
+        """`1 member`, `2 members`."""
+        return f"{len(self.members)} member{'' if len(self.members) == 1 else 's'}"
+
+    @property
     def is_paper(self) -> bool:
         """Whether it lives in ZooKeeper."""
         return self.type == GroupType.PAPER
@@ -113,8 +118,12 @@ class Groups:
             raise UsageError(f"{name!r} is a group of Kafka's and one of the paper's: say which with --type {kafka.type} or --type paper.")
         return _of_paper(paper[name]) if name in paper else kafka
 
-    def missing(self, name: str) -> str:
-        """The sentence for a group that is nowhere."""
+    def missing(self, name: str, chosen: GroupType | None = None) -> str:
+        """The sentence for a group that is nowhere, or not of the type that was chosen."""
+        if chosen is not None and (chosen is not GroupType.PAPER or self.paper is not None):
+            other = self.one(name, None)
+            if other is not None:
+                return f"The group {name!r} at {self.cluster.brokers} is of type {other.type}, not {chosen}: leave out --type {chosen}."
         names = [found.group_id for found in list_groups(self.cluster, self.admin)]
         names += [] if self.paper is None else list(self.paper.read())
         where = f"at {self.cluster.brokers}" + ("" if self.paper is None else f", nor in ZooKeeper at {self.paper.address}")

@@ -83,7 +83,7 @@ def _group(groups: Groups, name: str, chosen: GroupType | None, *, may_be_new: b
     if found is not None:
         return found
     if not may_be_new:
-        raise CommandFailed(groups.missing(name) + " With -t TOPIC a new one is made.")
+        raise CommandFailed(groups.missing(name, chosen) + " With -t TOPIC a new one is made.")
     return KnownGroup(name, GroupType.PAPER if chosen is GroupType.PAPER else GroupType.CLASSIC, "empty")
 
 
@@ -95,15 +95,15 @@ def _execute(groups: Groups, group: KnownGroup, moves: Sequence[Move]) -> None:
         return
     if group.members:
         where = f"The group {group.name!r} at {groups.cluster.brokers}"
-        raise CommandFailed(f"{where} has {len(group.members)} members: stop them first, then seek.")
+        raise CommandFailed(f"{where} has {group.size}: stop what reads with it, then seek.")
     _commit(groups.cluster, groups.admin, group=group.name, moves=moves)
 
 
 def _remark(group: KnownGroup, *, is_done: bool) -> str:
     if is_done:
-        live = f"Its {len(group.members)} members go on from there with their next commit.\n"
+        live = f"What reads with it ({group.size}) goes on from there with its next commit.\n"
         return live if group.is_paper and group.members else ""
-    busy = f" The group has {len(group.members)} members, which must be stopped first." if group.members and not group.is_paper else ""
+    busy = f" The group has {group.size}: stop first what reads with it." if group.members and not group.is_paper else ""
     return f"Nothing was changed: repeat with --execute to commit these offsets.{busy}\n"
 
 

@@ -56,4 +56,4 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"The schema in {path} cannot be read: {error}.") from None
+        raise UsageError(f"The schema in {path} cannot be read: {getattr(error, 'strerror', None) or error}.") from None

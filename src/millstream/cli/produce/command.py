@@ -165,6 +165,9 @@ def _check(input_format: Input, key: str | None, key_separator: str | None, *, b
 def _check_follow(values: list[str] | None, acks: Acks, state: Path | None, *, follow: bool) -> None:
     if follow and not values:
         raise UsageError("--follow needs files: millstream produce TOPIC --follow FILE...")
+    for file in values or [] if follow else []:
+        if Path(file).is_dir():
+            raise UsageError(f"{file} is a directory: name its files.")
     if follow and acks is not Acks.ALL:
         raise UsageError("--follow sends each line at least once, so it waits for all acknowledgements: leave out --acks.")
     if state is not None and not follow:

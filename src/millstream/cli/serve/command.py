@@ -462,7 +462,7 @@ def _flag_parser() -> argparse.ArgumentParser:
     add("--data", metavar="DIR", type=Path, action="append", default=[], help=data_help)
     forget_help = "give up a data directory that is missing, with all its records, by the id that the refused start names; may be repeated"
     add("--forget-directory", metavar="ID", dest="forget_directories", action="append", default=[], help=forget_help)
-    processes_help = "so many brokers, each in a process of its own, that share ports and data: one per core; 0 is as many as cores"
+    processes_help = "so many brokers on one bootstrap port, each in a process of its own, for machines with several cores; 0: one per core"
     add("--processes", metavar="N", type=int, help=processes_help)
     add("--node-id", metavar="N", type=int, help=f"this broker's number in its cluster (default {DEFAULT_NODE_ID})")
     option_help = "set any broker option by Kafka's own name; may be repeated"

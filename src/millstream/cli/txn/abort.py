@@ -75,7 +75,7 @@ def _abort_in(transactions: "ClusterTransactions", place: TopicPartition, produc
     from millstream.cli.txn.hanging import is_known
 
     if place not in transactions.partitions([place.topic]):
-        raise CommandFailed(f"The topic {place.topic!r} at {transactions.brokers} has no partition {place.partition} with a leader.")
+        raise CommandFailed(transactions.no_such(place))
     opened = [one for one in transactions.admin.open_on([place]) if producer is None or one.producer_id == producer]
     if not opened:
         of_producer = "" if producer is None else f" of producer {producer}"

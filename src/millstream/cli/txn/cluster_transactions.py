@@ -49,6 +49,14 @@ class ClusterTransactions:
         chosen = topics or sorted(known)
         return [TopicPartition(name, number) for name in chosen for number, one in known[name].partitions.items() if one.leader >= 0]
 
+    def no_such(self, place: TopicPartition) -> str:
+        """The sentence for a partition that is not there, or has no leader that could be asked."""
+        numbers = self.cluster.refresh([place.topic]).topics[place.topic].partitions
+        if place.partition in numbers:
+            return f"{place} at {self.brokers} has no leader: `millstream cluster status` shows which brokers are missing."
+        last = len(numbers) - 1
+        return f"The topic {place.topic!r} at {self.brokers} has no partition {place.partition}: it has {len(numbers)}, from 0 to {last}."
+
 
 @contextmanager
 def open_transactions(brokers: str, client_options: list[str] | None) -> Iterator[ClusterTransactions]:

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -101,3 +102,17 @@ def test_an_interruption_does_not_wait_for_a_broker_that_is_away_and_says_what_i
         outcome = millstream("produce", "t", "-b", brokers)
     known = "interrupted: sent 1 record to t: partition 0 offsets 0-0; 1 more may have arrived or not\n"
     assert (outcome.code, outcome.err) == (130, known)
+
+
+def test_a_directory_to_follow_is_refused_before_anything_is_made(millstream: Millstream, brokers: list[str], tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    outcome = millstream("produce", "cli-followed-directory", "--follow", str(tmp_path), "--state", str(state), *brokers)
+    assert (outcome.code, outcome.err) == (2, f"millstream: {tmp_path} is a directory: name its files.\n")
+    assert list(tmp_path.iterdir()) == []
+    assert "cli-followed-directory" not in millstream("topic", "list", *brokers).out
+
+
+def test_a_schema_that_is_not_there_is_named_once(millstream: Millstream, brokers: list[str]) -> None:
+    flags = ["--value-format", "avro", "--value-schema", "missing.avsc", "--registry", "http://127.0.0.1:1"]
+    outcome = millstream("produce", "cli-schema", "{}", *flags, *brokers)
+    assert (outcome.code, outcome.err) == (2, "millstream: The schema in missing.avsc cannot be read: No such file or directory.\n")

@@ -149,7 +149,7 @@ def test_the_older_name_of_the_node_id_will_do() -> None:
         (["--advertise", "here:0"], "port 0"),
         (["--advertise", "0.0.0.0:9092"], "cannot connect to 0.0.0.0"),
         (["--advertise", ":9092"], "cannot connect to 0.0.0.0"),
-        (["-X", "num.partitions"], "name=value"),
+        (["-X", "num.partitions"], "NAME=VALUE"),
         (["--node-id", "-1"], "node id"),
         (["--node-id", "one"], "--node-id"),
         (["-X", "node.id=one"], "node id"),

@@ -62,7 +62,8 @@ def _show(operated: "OperatedCluster", broker: int | None, *, as_json: bool) -> 
 
     chosen = operated.live_brokers if broker is None else [broker]
     if broker is not None and broker not in operated.live_brokers:
-        raise CommandFailed(f"At {operated.brokers} there is no broker {broker}; there are {operated.live_brokers}.")
+        there = ", ".join(map(str, operated.live_brokers))
+        raise CommandFailed(f"At {operated.brokers} there is no broker {broker}; there are {there}.")
     if as_json:
         print_json(document(operated.known_disks, chosen))
     else:
