@@ -124,6 +124,8 @@ def decode_records(data: bytes | None) -> list[Record]:
 def varint(number: int) -> bytes:
     """Zigzag varint."""
     rest = (number << 1) ^ (number >> 63)
+    if rest < 0x80:
+        return rest.to_bytes()
     out = bytearray()
     while rest >= 0x80:
         out.append(rest & 0x7F | 0x80)

@@ -12,6 +12,8 @@ from tests.manual_clock import ManualClock
 # The same examples in every run: a test that fails on one machine fails on all of them. New examples are drawn on purpose, with
 # `--hypothesis-profile=explore`. Two cores are shared with brokers, so no example has a deadline of its own; pytest-timeout has one.
 settings.register_profile("deterministic", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+# What scripts/check takes the time for; scripts/test draws all hundred.
+settings.register_profile("brief", settings.get_profile("deterministic"), max_examples=30)
 settings.register_profile("explore", deadline=None, max_examples=2_000, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("deterministic")
 
@@ -32,12 +34,13 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Iterator[None]:
-    """Collect without the garbage collector, and never let it look at thousands of tests and modules again: a third of all CPU time."""
+    """Collect without the garbage collector, never let it look at thousands of tests and modules again, and seldom at what tests make."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(20_000, 20, 50)
         gc.enable()
 
 

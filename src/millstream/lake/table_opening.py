@@ -54,7 +54,13 @@ def _has_commits(place: Place) -> bool:
 
 
 def _entries(place: Place, relative: str) -> list[fs.FileInfo]:
-    found: list[fs.FileInfo] = place.files.get_file_info(fs.FileSelector(place.child(relative), allow_not_found=True))
+    wanted = fs.FileSelector(place.child(relative), allow_not_found=True)
+    found: list[fs.FileInfo]
+    try:
+        found = place.files.get_file_info(wanted)
+    except FileNotFoundError:
+        # Arrow finds no directory, looks whether there is one, and complains if by then another writer has made it: now it is there.
+        found = place.files.get_file_info(wanted)
     return found
 
 

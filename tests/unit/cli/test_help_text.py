@@ -20,15 +20,11 @@ def all_commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[st
 
 
 @pytest.mark.parametrize("words", list(all_commands(get_command(make_app(None)))), ids=" ".join)
-def test_help_names_no_types_of_python(millstream: Millstream, words: tuple[str, ...]) -> None:
+def test_help_names_no_types_of_python_and_usage_has_brackets_once(millstream: Millstream, words: tuple[str, ...]) -> None:
     shown = millstream(*words, "--help").out
     assert "<bool>" not in shown
     assert "list[" not in shown
-
-
-@pytest.mark.parametrize("words", list(all_commands(get_command(make_app(None)))), ids=" ".join)
-def test_usage_has_brackets_once(millstream: Millstream, words: tuple[str, ...]) -> None:
-    usage = re.search(r"Usage: .*", millstream(*words, "--help").out)
+    usage = re.search(r"Usage: .*", shown)
     assert usage is not None
     assert "[[" not in usage.group()
 

@@ -1,3 +1,4 @@
+import errno
 from pathlib import Path
 from threading import Barrier, Thread
 
@@ -5,9 +6,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from deltalake import Schema as DeltaSchema
+from pyarrow import fs
 
 from millstream.lake import table_opening
 from millstream.lake.errors import LoadConflict, TableMismatch
+from millstream.lake.place import Place
 from millstream.lake.result_table import ResultTable
 from millstream.lake.table_opening import find_table
 
@@ -62,6 +65,22 @@ def test_a_table_that_another_one_makes_between_two_looks_is_opened(address: str
         return look(*given)
 
     monkeypatch.setattr(table_opening, step, look_later)
+    assert find(address) is not None
+
+
+class DirectoryMadeLate(fs.LocalFileSystem):  # type: ignore[misc]
+    """Arrow's complaint when another one makes a directory between its two looks for it."""
+
+    def get_file_info(self, wanted: str | fs.FileSelector) -> object:
+        if isinstance(wanted, fs.FileSelector) and not Path(wanted.base_dir).exists():
+            make_table(str(Path(wanted.base_dir).parent))
+            raise FileNotFoundError(errno.ENOENT, "Cannot list directory", wanted.base_dir)
+        return super().get_file_info(wanted)
+
+
+def test_a_directory_that_another_one_makes_while_it_is_listed_is_listed_again(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(address).mkdir()
+    monkeypatch.setattr(table_opening, "open_place", lambda address: Place(DirectoryMadeLate(), address))
     assert find(address) is not None
 
 

@@ -1,6 +1,7 @@
 """Batches with very many records: no other client waits for them, and what their producer sends behind them comes behind them."""
 
 import asyncio
+from functools import cache
 from pathlib import Path
 from threading import current_thread, main_thread
 from typing import Any
@@ -71,8 +72,13 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
 
 
 def many(count: int = MANY, *, codec: Codec = Codec.NONE, keyless: frozenset[int] = frozenset()) -> bytes:
-    block = b"".join(encode_record(number, b"", key=None if number in keyless else b"k") for number in range(count))
-    return encode_block(compress(block, codec), count, timestamp=now_ms(), max_timestamp=now_ms(), attributes=codec)
+    block = compress(records_of_many(count, keyless), codec)
+    return encode_block(block, count, timestamp=now_ms(), max_timestamp=now_ms(), attributes=codec)
+
+
+@cache
+def records_of_many(count: int, keyless: frozenset[int]) -> bytes:
+    return b"".join(encode_record(number, b"", key=None if number in keyless else b"k") for number in range(count))
 
 
 def keyed(value: bytes = b"v") -> bytes:
