@@ -120,9 +120,13 @@ class Segment:
     def create(cls, files: Files, directory: Path, base_offset: int, *, config: LogConfig, created_ms: int) -> Self:
         """A new, empty segment; what a crash may have left under its name is emptied."""
         segment = cls(files, directory, base_offset, config=config, created_ms=created_ms)
-        files.truncate(segment.handle(create=True), 0)
+        handle = segment.handle(create=True)
+        if files.size(handle):
+            # Not otherwise: ext4 takes what was cut to nothing for a file that is being replaced, and writes all of it to the disk, a
+            # gigabyte maybe, while whoever closes it waits.
+            files.truncate(handle, 0)
         if config.preallocate:
-            files.truncate(segment.handle(), config.segment_bytes)
+            files.truncate(handle, config.segment_bytes)
             segment._preallocated = True
         segment.forget_indexes()
         return segment

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from millstream.errors import CorruptMessage
-from millstream.files import Files
+from millstream.files import FileHandle, Files
 from millstream.log.config import LogConfig
 from millstream.log.segment import Segment
 from tests.batches import encode_batch
@@ -128,6 +128,27 @@ def test_damaged_header_is_reported_instead_of_skipped(tmp_path: Path) -> None:
             segment._walk(117, 0)
         Files().write_all(handle, [original], position)
     assert segment._walk(117, 0) == 8 * size
+
+
+class NotingFiles(Files):
+    """Notes to which sizes files were cut."""
+
+    def __init__(self) -> None:
+        self.cuts: list[tuple[str, int]] = []
+
+    def truncate(self, handle: FileHandle, size: int) -> None:
+        self.cuts.append((handle.path.name, size))
+        super().truncate(handle, size)
+
+
+def test_only_what_is_left_of_a_crash_is_cut_as_closing_a_file_that_was_cut_to_nothing_writes_it_to_the_disk(tmp_path: Path) -> None:
+    files = NotingFiles()
+    Segment.create(files, tmp_path, 100, config=CONFIG, created_ms=0)
+    assert files.cuts == []
+    (tmp_path / f"{200:020d}.log").write_bytes(b"left by a crash")
+    segment = Segment.create(files, tmp_path, 200, config=CONFIG, created_ms=0)
+    assert files.cuts == [(segment.path().name, 0)]
+    assert segment.path().stat().st_size == 0
 
 
 def test_preallocated_file_has_its_real_size_when_sealed(tmp_path: Path) -> None:

@@ -3,6 +3,9 @@
 `preadv` with RWF_NOWAIT reads only what is cached. Where the file system does not know the flag (overlayfs, tmpfs) the last few MiB of a
 file count as warm, since they were just written, and everything older as cold. Cold regions are read once in a thread, which puts them
 into the page cache, and are sent from there like all others: one consumer that lags far behind does not hold up the rest.
+
+The answer may be wrong by what lies between the bytes that were asked for. Who has no hurry does not ask and reads in a thread whatever was
+not just written (`is_recent`): a follower that is far behind takes gigabytes, and a loop that waits for a few of them is late all the time.
 """
 
 import errno
@@ -12,7 +15,8 @@ from typing import Final
 from millstream.log.region import FileRegion
 
 WARM_TAIL: Final = 8 * 1024 * 1024
-PROBE_EVERY: Final = 1024 * 1024
+PROBE_EVERY: Final = 64 * 1024
+"""The kernel reads ahead in many pieces, which arrive in any order: both ends may be there and the middle still be on its way."""
 READ_AHEAD: Final = 1024 * 1024
 _UNSUPPORTED: Final = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 _NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
@@ -49,9 +53,9 @@ class PageCache:
         return content
 
     def is_warm(self, region: FileRegion) -> bool:
-        """Whether the region seems to be cached: its last byte, and one in every MiB before it, are."""
+        """Whether the region seems to be cached: its last byte, and one in every 64 KiB before it, are."""
         if not self._can_ask:
-            return _is_recent(region)
+            return is_recent(region)
         position = region.position + region.length - 1
         try:
             while True:
@@ -63,7 +67,7 @@ class PageCache:
         except BlockingIOError:
             return False
         except OSError as error:
-            return self._must_give_up_asking(error) and _is_recent(region)
+            return self._must_give_up_asking(error) and is_recent(region)
 
     def _must_give_up_asking(self, error: OSError) -> bool:
         """Whether the file system cannot answer. Any other error will come again, and be reported, when the region is sent."""
@@ -73,18 +77,29 @@ class PageCache:
 
 
 def warm_up(region: FileRegion) -> None:
-    """Read the region into the page cache; blocks, so call it in a thread."""
+    """Read the region into the page cache; blocks, so call it in a thread.
+
+    It is sent to nowhere, without a copy: `sendfile` waits for whole folios, of which a read may take the part that is there.
+    """
     position = region.position
     end = position + region.length
-    while position < end:
-        count = len(os.pread(region.handle.fd, min(READ_AHEAD, end - position), position))
-        if count == 0:
-            return
-        position += count
+    with open(os.devnull, "wb", buffering=0) as nowhere:
+        while position < end:
+            count = _read(nowhere.fileno(), region, position, min(READ_AHEAD, end - position))
+            if count == 0:
+                return
+            position += count
+
+
+def _read(nowhere: int, region: FileRegion, position: int, length: int) -> int:
+    try:
+        return os.sendfile(nowhere, region.handle.fd, position, length)
+    except OSError:
+        return len(os.pread(region.handle.fd, length, position))
 
 
 def _read_recent(region: FileRegion, target: memoryview) -> bool:
-    if not _is_recent(region):
+    if not is_recent(region):
         return False
     try:
         content = os.pread(region.handle.fd, region.length, region.position)
@@ -96,5 +111,6 @@ def _read_recent(region: FileRegion, target: memoryview) -> bool:
     return True
 
 
-def _is_recent(region: FileRegion) -> bool:
+def is_recent(region: FileRegion) -> bool:
+    """Whether the region lies at the end of its file, so that it was just written there."""
     return os.fstat(region.handle.fd).st_size - region.position <= WARM_TAIL

@@ -7,7 +7,7 @@ from typing import Final
 
 from millstream.broker.network.connection import PendingReply
 from millstream.broker.network.outbox import Chunk
-from millstream.broker.network.page_cache import PageCache, warm_up
+from millstream.broker.network.page_cache import PageCache, is_recent, warm_up
 from millstream.log.region import FileRegion
 
 SENDFILE_FROM: Final = 64 * 1024
@@ -24,6 +24,10 @@ class RegionLoader:
     def __init__(self, executor: Executor) -> None:
         self._page_cache = PageCache()
         self._executor = executor
+
+    def is_recent(self, chunks: list[Chunk]) -> bool:
+        """Whether what has to be sent with `sendfile` was just written."""
+        return all(is_recent(chunk) for chunk in chunks if isinstance(chunk, FileRegion) and chunk.length >= SENDFILE_FROM)
 
     def load_warm(self, chunks: list[Chunk], *, start: int = 0, end: int | None = None) -> bool:
         """Make the answer, or these chunks of it, ready, in place, if nothing has to come from the disk; False if something has."""

@@ -43,6 +43,24 @@ def test_what_is_not_cached_is_cold(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not cache.is_warm(region)
 
 
+@pytest.mark.parametrize("missing", [0, 300_000, 700_000, (1 << 20) - (100 << 10)])
+def test_what_is_still_being_read_ahead_is_cold_though_what_is_around_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: int
+) -> None:
+    region = region_of(tmp_path / "a", bytes(1 << 20))
+    read = os.preadv
+
+    def preadv(fd: int, buffers: list[bytearray], position: int, _flags: int) -> int:
+        if missing <= position < missing + (100 << 10):
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        return read(fd, buffers, position)
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    assert not PageCache().is_warm(region)
+    missing = region.length
+    assert PageCache().is_warm(region)
+
+
 def test_half_of_it_is_not_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     region = region_of(tmp_path / "a", b"0123456789")
     monkeypatch.setattr(os, "preadv", lambda _fd, _buffers, _position, _flags: 4)
@@ -94,3 +112,23 @@ def test_a_disk_error_is_not_raised_here_where_the_cache_cannot_be_asked(tmp_pat
     monkeypatch.setattr(os, "preadv", failing_with(errno.EOPNOTSUPP))
     monkeypatch.setattr(os, "pread", failing)
     assert PageCache().read(region) is None
+
+
+def test_warming_up_reads_where_a_file_cannot_be_sent_to_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    region = region_of(tmp_path / "a", b"0123456789", 2, 100)
+    read: list[int] = []
+    pread = os.pread
+
+    def noted(fd: int, length: int, position: int) -> bytes:
+        read.append(position)
+        return pread(fd, length, position)
+
+    def sendfile(_out: int, _in: int, _position: int, _length: int) -> int:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(os, "pread", noted)
+    warm_up(region)
+    assert read == []
+    monkeypatch.setattr(os, "sendfile", sendfile)
+    warm_up(region)
+    assert read == [2, 10], "up to the end of a file that is shorter than the region"

@@ -113,7 +113,8 @@ class FetchFamily:
         self.read(request.session, fetch, attempt.found, due, is_first_look=True)
         if fetch.max_wait_ms <= 0 or not len(session) or self.is_enough(request.session, fetch, attempt.found):
             chunks = attempt.compose()
-            if self._loader.load_warm(chunks):
+            # A follower that is far behind has no hurry: it waits for a thread, so that nobody here waits for a disk (`page_cache`).
+            if (fetch.replica_id < 0 or self._loader.is_recent(chunks)) and self._loader.load_warm(chunks):
                 return chunks
             self._loader.load_cold(chunks, request.defer())
         else:
