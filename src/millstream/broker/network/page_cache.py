@@ -15,8 +15,9 @@ from typing import Final
 from millstream.log.region import FileRegion
 
 WARM_TAIL: Final = 8 * 1024 * 1024
-PROBE_EVERY: Final = 64 * 1024
-"""The kernel reads ahead in many pieces, which arrive in any order: both ends may be there and the middle still be on its way."""
+PROBE_EVERY: Final = 256 * 1024
+"""The kernel reads ahead in many pieces, which arrive in any order: both ends may be there and the middle still be on its way. Asking costs
+1.5 us each time, and `sendfile` 100 us and more for a MiB."""
 READ_AHEAD: Final = 1024 * 1024
 _UNSUPPORTED: Final = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 _NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
@@ -53,7 +54,7 @@ class PageCache:
         return content
 
     def is_warm(self, region: FileRegion) -> bool:
-        """Whether the region seems to be cached: its last byte, and one in every 64 KiB before it, are."""
+        """Whether the region seems to be cached: its last byte, and one in every 256 KiB before it, are."""
         if not self._can_ask:
             return is_recent(region)
         position = region.position + region.length - 1
