@@ -140,7 +140,7 @@ def test_a_partition_that_is_not_there_is_named_in_the_error(cluster: Cluster, t
 
 def test_errors_of_a_partition_are_exceptions_of_that_name(cluster: Cluster, topic: str) -> None:
     with cluster:
-        with pytest.raises(OffsetOutOfRange, match=f"offset 99 of {topic}-0"):
+        with pytest.raises(OffsetOutOfRange, match=f"there is no offset 99 in {topic}-0"):
             cluster.fetch(FetchFrom(topic, 0, offset=99))
         with pytest.raises(CorruptMessage):
             cluster.produce(BatchFor(topic, 0, encode_batch([b"x"], crc=1)))
